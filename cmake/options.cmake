@@ -1,0 +1,21 @@
+# Compiler options for all of our code, and the sanitizer and fuzz switches that the presets set.
+set(KYMO_SANITIZE "" CACHE STRING "Value of -fsanitize= for all code, such as address,undefined")
+option(KYMO_FUZZ "Build libFuzzer targets (clang)" OFF)
+option(KYMO_COVERAGE "Instrument for gcov" OFF)
+
+add_library(kymo_flags INTERFACE)
+target_compile_definitions(kymo_flags INTERFACE _GNU_SOURCE KYMO_VERSION="${PROJECT_VERSION}")
+target_compile_options(kymo_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes
+  -Wmissing-prototypes -Werror -fno-common -fvisibility=hidden)
+target_include_directories(kymo_flags INTERFACE ${CMAKE_SOURCE_DIR})
+if(KYMO_SANITIZE)
+  target_compile_options(kymo_flags INTERFACE -fsanitize=${KYMO_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(kymo_flags INTERFACE -fsanitize=${KYMO_SANITIZE})
+endif()
+if(KYMO_FUZZ)
+  target_compile_options(kymo_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+if(KYMO_COVERAGE)
+  target_compile_options(kymo_flags INTERFACE --coverage)
+  target_link_options(kymo_flags INTERFACE --coverage)
+endif()

@@ -1,0 +1,154 @@
+/*
+ * Reads a NEFF: header, archive, neff.json, kelf, def.json, engine JSON, instruction streams, debug layers (facts: neff.md;
+ * FORMAT.md beside this file). Everything is in memory and immutable after neff_open; all pointers live as long as the neff.
+ * Unsafe paths, huge members and broken JSON are refused with file, member, offset and reason. Nothing is ever unpacked to disk.
+ */
+#ifndef KYMO_FORMATS_NEFF_NEFF_H
+#define KYMO_FORMATS_NEFF_NEFF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "arch/arch.h"
+#include "base/err.h"
+
+#define NEFF_HEADER_SIZE 1024
+#define NEFF_MEMBER_MAX (1ull << 31)
+#define NEFF_TOTAL_MAX (4ull << 30)
+#define NEFF_MEMBERS_MAX 65536
+#define NEFF_NAME_MAX 4096
+
+struct neff_header {
+    uint64_t pkg_version, header_size, data_size, version_major, version_minor;
+    char build_version[129];
+    uint32_t num_tpb;
+    uint8_t hash[32];
+    uint8_t uuid[16];
+    char name[257];
+    uint32_t requested_tpb_count;
+    uint8_t tpb_per_node[64];
+    uint64_t feature_bits;
+    uint32_t lnc_size;
+};
+
+enum neff_hash_kind { NEFF_HASH_NONE, NEFF_HASH_MD5, NEFF_HASH_SHA256 };
+
+struct neff_member { const char *name; const uint8_t *data; size_t size; };
+
+struct neff_var {
+    const char *name, *type, *file_name; /* type as in def.json; file_name may be NULL */
+    int64_t var_id;                      /* -1: absent */
+    uint64_t size;
+    const char *shape, *format, *dtype;  /* NULL when the file does not say */
+};
+
+struct neff_queue {
+    const char *name, *type, *owner; /* type in, out, data, embedding_update, dynamic; owner engine key or NULL */
+    unsigned num_queues;
+    int semaphore;                   /* completion semaphore, -1: none */
+    const char *const *instances;
+    size_t instance_count;
+};
+
+#define NEFF_DMA_DIMS 4
+struct neff_access { /* one side of a transfer: steps in bytes; sizes[0] element bytes, the rest counts */
+    const char *variable;
+    int64_t offset;
+    unsigned step_count, size_count;
+    int64_t steps[NEFF_DMA_DIMS];
+    int64_t sizes[NEFF_DMA_DIMS];
+    const char *dtype; /* uint8 by default */
+};
+
+struct neff_dma_block {
+    uint32_t id;
+    const char *queue;    /* instance_name when given, else queue */
+    const char *function; /* NULL before any function_start of this queue set */
+    const char *op;       /* copy when absent */
+    struct neff_access from, to;
+    uint64_t bytes;       /* product of from.sizes */
+    int semaphore;        /* -1: none of its own */
+    uint32_t desc_count;  /* descriptors in the block, at least 1 */
+    const int64_t *transpose_shape;
+    unsigned transpose_dims;
+    int64_t transpose_element_size; /* 0: none */
+};
+
+struct neff_engine {
+    enum kymo_engine engine;
+    const char *bin_name, *json_name; /* members; json_name may be NULL */
+    const uint8_t *code;              /* 64 * count bytes */
+    size_t count;
+    const struct neff_dma_block *blocks;
+    size_t block_count;
+};
+
+struct neff_subgraph {
+    const char *name, *definition;
+    unsigned pcore_idx;
+    const struct neff_queue *queues;
+    size_t queue_count;
+    const struct neff_var *vars;
+    size_t var_count;
+    const struct neff_engine *engines;
+    size_t engine_count;
+};
+
+/* Debug record of one compiler instruction (asm layer joined with the backend layer); NULL fields are absent. */
+struct neff_debug {
+    uint64_t raw_bir_id;
+    const char *bir_name;   /* I-83-1_sg0001 */
+    uint64_t raw_penguin_id;
+    bool has_penguin;
+    int kind;               /* 0 unknown, 1 regular, 2 spill, 3 transpose */
+    const char *file;       /* source location from the attributes, with line */
+    int line;               /* 0: none */
+    const char *layer;      /* framework path */
+    const char *hlo_name;
+    uint64_t raw_hlo_id, raw_framework_id;
+    const uint64_t *dataflow_predecessors; const uint32_t *dataflow_kinds; size_t dataflow_count;
+    const uint64_t *scheduling_predecessors; const uint32_t *scheduling_kinds; size_t scheduling_count;
+};
+
+struct neff;
+
+/* neff_open: a wrong hash is not fatal (see neff_hash_matches). flags: NEFF_NO_DEBUG skips the debug layers. */
+enum { NEFF_NO_DEBUG = 1 };
+int neff_open(const char *path, unsigned flags, struct neff **ret, struct kymo_err *err) KYMO_MUST_CHECK;
+/* Over memory; name is for messages. The bytes are copied as needed and not referred to afterwards. */
+int neff_open_memory(const void *data, size_t n, const char *name, unsigned flags, struct neff **ret, struct kymo_err *err) KYMO_MUST_CHECK;
+struct neff *neff_free(struct neff *n);
+void neff_freep(struct neff **n);
+
+/* Header alone, from the first bytes of a file; -EPROTO with the reason when it is no NEFF header. */
+int neff_header_parse(const uint8_t *data, size_t n, struct neff_header *ret, struct kymo_err *err) KYMO_MUST_CHECK;
+
+const char *neff_path(const struct neff *n);
+const struct neff_header *neff_get_header(const struct neff *n);
+enum neff_hash_kind neff_hash_kind(const struct neff *n);
+bool neff_hash_matches(const struct neff *n);
+const uint8_t *neff_file_sha256(const struct neff *n); /* 32 bytes, whole file */
+bool neff_is_gzip(const struct neff *n);
+size_t neff_member_count(const struct neff *n);
+const struct neff_member *neff_member(const struct neff *n, size_t i);
+const struct neff_member *neff_find_member(const struct neff *n, const char *name);
+const char *neff_kelf_name(const struct neff *n);
+const char *neff_target(const struct neff *n);            /* "*", v2, sunda, ... ; NULL: absent */
+const char *neff_compiler_version(const struct neff *n);  /* NULL: absent */
+int64_t neff_mac_count(const struct neff *n);             /* hlo_stats.json; -1: absent */
+size_t neff_subgraph_count(const struct neff *n);
+const struct neff_subgraph *neff_subgraph(const struct neff *n, size_t i);
+const struct neff_subgraph *neff_subgraph_of_pcore(const struct neff *n, unsigned pcore_idx); /* NULL: none */
+/* NULL: no debug layer, or it has no record for it. */
+const struct neff_debug *neff_debug_of(const struct neff *n, const struct neff_subgraph *sg, enum kymo_engine engine, size_t compiler_pc);
+bool neff_has_debug(const struct neff *n);
+/* Things worth telling that did not stop reading (absent members named by JSON, wrong hash, ...). */
+size_t neff_note_count(const struct neff *n);
+const char *neff_note(const struct neff *n, size_t i);
+
+/* Feature bits: name of one bit (kymo's wording; explorer's where known), NULL when no fact names it. */
+const char *neff_feature_name(uint64_t bit);
+const char *neff_feature_explorer_name(uint64_t bit);
+
+#endif
