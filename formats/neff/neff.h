@@ -32,6 +32,34 @@ struct neff_header {
     uint32_t lnc_size;
 };
 
+/* Why a file is refused, for machines: X(id, name). The name is what tools print. */
+#define NEFF_ERROR_MAP(X)                                                                                              \
+    X(NONE, "none")                                                                                                    \
+    X(IO, "io") /* cannot be read, or no memory for it */                                                              \
+    X(EMPTY, "empty")                                                                                                  \
+    X(SHORT_HEADER, "short_header")                                                                                    \
+    X(UNKNOWN_PKG_VERSION, "unknown_pkg_version")                                                                      \
+    X(BAD_HEADER_SIZE, "bad_header_size")                                                                              \
+    X(DATA_TRUNCATED, "data_truncated")                                                                                \
+    X(NOT_AN_ARCHIVE, "not_an_archive")                                                                                \
+    X(GZIP_DAMAGED, "gzip_damaged")                                                                                    \
+    X(TAR_DAMAGED, "tar_damaged")                                                                                      \
+    X(MEMBER_TOO_LARGE, "member_too_large")                                                                            \
+    X(UNSAFE_PATH, "unsafe_path")                                                                                      \
+    X(LIMIT, "limit") /* more members, bytes or values than the limits here allow */                                   \
+    X(MISSING_MEMBER, "missing_member")                                                                                \
+    X(BAD_JSON, "bad_json")                                                                                            \
+    X(BAD_STREAM_LENGTH, "bad_stream_length")                                                                          \
+    X(HASH_MISMATCH, "hash_mismatch") /* never a refusal: see neff_hash_matches */
+
+enum neff_error {
+#define X(id, name) NEFF_ERROR_##id,
+    NEFF_ERROR_MAP(X)
+#undef X
+    NEFF_ERROR_MAX,
+};
+const char *neff_error_name(enum neff_error e);
+
 enum neff_hash_kind { NEFF_HASH_NONE, NEFF_HASH_MD5, NEFF_HASH_SHA256 };
 
 struct neff_member { const char *name; const uint8_t *data; size_t size; };
@@ -118,6 +146,9 @@ enum { NEFF_NO_DEBUG = 1 };
 int neff_open(const char *path, unsigned flags, struct neff **ret, struct kymo_err *err) KYMO_MUST_CHECK;
 /* Over memory; name is for messages. The bytes are copied as needed and not referred to afterwards. */
 int neff_open_memory(const void *data, size_t n, const char *name, unsigned flags, struct neff **ret, struct kymo_err *err) KYMO_MUST_CHECK;
+/* Both of the above in one, telling the class of a refusal in *ret_class (NONE on success). data NULL: name is a path to read. */
+int neff_open_classified(const char *name, const void *data, size_t n, unsigned flags, struct neff **ret, enum neff_error *ret_class,
+                         struct kymo_err *err) KYMO_MUST_CHECK;
 struct neff *neff_free(struct neff *n);
 void neff_freep(struct neff **n);
 
