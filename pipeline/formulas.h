@@ -1,0 +1,39 @@
+/*
+ * The documented formulas of the schema (facts: the vendor's schema page, class A) as pure functions. Times are ns,
+ * rates per second, percentages 0 to 100. A formula whose divisor is 0 gives 0.
+ */
+#ifndef KYMO_PIPELINE_FORMULAS_H
+#define KYMO_PIPELINE_FORMULAS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "arch/arch.h"
+
+double formulas_percent(double part, double whole); /* 100 * part / whole */
+double formulas_ratio(double part, double whole);
+
+/* 2 * rows * cols * pe_clock operations per second. */
+double formulas_pe_peak(unsigned rows, unsigned cols, double clock_ghz);
+
+uint64_t formulas_model_flops(int64_t mac_count); /* negative: no HLO statistics, 0 */
+uint64_t formulas_matmul_flops(uint32_t rows, uint32_t cols, uint64_t elements);
+/* FLOPs counted with MAC = 2; a low or high pass of an FP32 matmul counts half. */
+uint64_t formulas_raw_flops(uint32_t rows, uint32_t cols, uint64_t elements, bool half_pass);
+/* FLOPs scaled to BF16 cost, rounded down. A type that the generation lacks costs as BF16. */
+uint64_t formulas_adjusted_flops(const struct kymo_arch *arch, enum kymo_dtype_cost cost, uint64_t flops);
+
+/* flops / (peak * time), percent: mfu, hfu. */
+double formulas_utilisation_percent(double flops, double pe_peak, int64_t time_ns);
+/* (useful flops / HBM bytes) / (peak ops / peak HBM bytes), percent. */
+double formulas_max_achievable_percent(double useful_flops, double hbm_bytes, double pe_peak, double hbm_peak);
+double formulas_arithmetic_intensity(double hardware_flops, double transpose_flops, double hbm_bytes);
+/* bytes / time / peak, percent: mbu. */
+double formulas_bandwidth_percent(double bytes, int64_t time_ns, double hbm_peak);
+double formulas_bytes_per_second(uint64_t bytes, int64_t duration_ns);
+uint64_t formulas_cycles(int64_t time_ns, double clock_ghz); /* rounded to the nearest */
+
+/* Second generation: floor(delta * expected / actual) in 128 bits. actual 0: delta. */
+uint64_t formulas_rescale_delta(uint64_t delta, uint64_t expected_inc, uint64_t actual_inc);
+
+#endif
