@@ -27,11 +27,13 @@ int kymo_sock_listen(const char *path, struct kymo_err *err) KYMO_MUST_CHECK;
 int kymo_sock_connect(const char *path, struct kymo_err *err) KYMO_MUST_CHECK;
 
 /*
- * One message with up to KYMO_SOCK_FDS_MAX descriptors. send: the descriptors stay the caller's. recv: at most *n bytes;
- * *n becomes the length, *nfds (in: room, out: count) descriptors become the caller's, close-on-exec; 0 bytes means the
- * peer is gone (-EPIPE). timeout_ms < 0 waits for ever; -ETIMEDOUT. A message longer than *n is -EMSGSIZE.
+ * One message with up to KYMO_SOCK_FDS_MAX descriptors. send: the descriptors stay the caller's. recv: at most *n
+ * bytes; *n becomes the length, *nfds (in: room, out: count) descriptors become the caller's, close-on-exec; 0 bytes
+ * means the peer is gone (-EPIPE). timeout_ms < 0 waits for ever; -ETIMEDOUT. A message longer than *n is -EMSGSIZE.
  */
-int kymo_sock_send(int fd, const void *data, size_t n, const int *fds, size_t nfds, struct kymo_err *err) KYMO_MUST_CHECK;
-int kymo_sock_recv(int fd, void *data, size_t *n, int *fds, size_t *nfds, int timeout_ms, struct kymo_err *err) KYMO_MUST_CHECK;
+int kymo_sock_send(int fd, const void *data, size_t n, const int *fds, size_t nfds,
+                   struct kymo_err *err) KYMO_MUST_CHECK;
+int kymo_sock_recv(int fd, void *data, size_t *n, int *fds, size_t *nfds, int timeout_ms,
+                   struct kymo_err *err) KYMO_MUST_CHECK;
 
 #endif
