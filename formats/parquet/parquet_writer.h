@@ -48,6 +48,7 @@ uint32_t parquet_writer_string_id(struct parquet_writer *w, unsigned column, con
 uint32_t parquet_writer_int_id(struct parquet_writer *w, unsigned column, int64_t v, struct kymo_err *err);
 uint32_t parquet_writer_float_id(struct parquet_writer *w, unsigned column, double v, struct kymo_err *err);
 uint32_t parquet_writer_list_id(struct parquet_writer *w, unsigned column, const int64_t *v, size_t n, struct kymo_err *err);
+uint32_t parquet_writer_string_list_id(struct parquet_writer *w, unsigned column, const char *const *v, size_t n, struct kymo_err *err);
 
 /* columns: table->column_count entries; one left {0} is all null (-EINVAL when the column is required). n <= PARQUET_BATCH_MAX. */
 int parquet_writer_batch(struct parquet_writer *w, const struct parquet_column *columns, size_t n, struct kymo_err *err) KYMO_MUST_CHECK;

@@ -12,19 +12,30 @@
 #define KYMO_SCHEMA_VERSION "7.4.0" /* the vendor's; Metadata.profile_schema_version */
 #define KYMO_SCHEMA_OWN_VERSION "1.0.0"
 
-enum kymo_type { KYMO_TYPE_INT64, KYMO_TYPE_INT32, KYMO_TYPE_FLOAT, KYMO_TYPE_DOUBLE, KYMO_TYPE_BOOL, KYMO_TYPE_STRING, KYMO_TYPE_LIST_INT32, KYMO_TYPE_LIST_INT64 };
+enum kymo_type {
+    KYMO_TYPE_INT64,
+    KYMO_TYPE_INT32,
+    KYMO_TYPE_FLOAT,
+    KYMO_TYPE_DOUBLE,
+    KYMO_TYPE_BOOL,
+    KYMO_TYPE_STRING,
+    KYMO_TYPE_LIST_INT32,
+    KYMO_TYPE_LIST_INT64,
+    KYMO_TYPE_LIST_STRING
+};
 
 struct kymo_column {
     const char *name;
     enum kymo_type type;
     bool required;
-    const char *unit;        /* "" when none */
+    const char *unit; /* "" when none */
     const char *description;
     const char *example;     /* "" when none */
     const char *enum_values; /* comma list, "" when open */
-    const char *empty;       /* value of a required column whose inputs are absent: "", "-1" or "0" */
+    const char *empty; /* value of a required column whose inputs are absent: "" (empty string or list), "-1", "0" or,
+                          where the enum has it, "unknown"; NULL in an optional column */
     const char *openapi_type, *openapi_format;
-    bool own;                /* kymo's, not in the vendor's 7.4.0 */
+    bool own; /* kymo's, not in the vendor's 7.4.0 */
 };
 
 struct kymo_table {
@@ -36,10 +47,15 @@ struct kymo_table {
     bool own;
 };
 
-/* enum kymo_table_id { KYMO_T_INSTRUCTION, ... KYMO_T_MAX } and, per table, enum { KYMO_INSTRUCTION_START_TS, ... }. */
+/*
+ * enum kymo_table_id { KYMO_T_INSTRUCTION, ... KYMO_T_MAX } and, per table, enum { KYMO_INSTRUCTION_START_TS, ...
+ * KYMO_INSTRUCTION_MAX }: the column's index in columns, and their number. One name would be there twice, so it is
+ * KYMO_STACK_FRAME_FILE_LOCATION__ID for StackFrameFileLocation.id.
+ */
 #include "schema_gen.h"
 
 const struct kymo_table *kymo_schema_table(enum kymo_table_id id);
-const struct kymo_table *kymo_schema_find(const char *table); /* NULL: unknown */
+const struct kymo_table *kymo_schema_find(const char *table);               /* NULL: unknown */
+int kymo_schema_column(const struct kymo_table *table, const char *column); /* index in columns; -1: unknown */
 
 #endif
