@@ -56,6 +56,7 @@ struct kymo_arch {
     unsigned dma_queues;  /* per DMA engine */
     unsigned cc_cores;    /* per device */
     unsigned semaphores, events;
+    unsigned hardware_dge; /* descriptor generation engines per physical core, started by Scalar or Sync; 0: none */
 
     uint32_t sbuf_partitions, sbuf_partition_bytes;
     uint32_t psum_partition_bytes, psum_banks, psum_bank_bytes;
@@ -106,6 +107,10 @@ const struct kymo_instance *kymo_instance_all(size_t *ret_n);
 
 /* 0, or -EINVAL with the reason when this lnc (1 or 2) does not exist on the generation. */
 int kymo_arch_check_lnc(const struct kymo_arch *arch, unsigned lnc, struct kymo_err *err) KYMO_MUST_CHECK;
+
+enum kymo_region { KYMO_REGION_HBM, KYMO_REGION_SBUF, KYMO_REGION_PSUM, KYMO_REGION_OTHER };
+/* Sorts an 8-byte DMA address by the map above. *ret_pcore: whose SBUF or PSUM; *ret_offset: from the base of the region. */
+enum kymo_region kymo_arch_region(const struct kymo_arch *arch, uint64_t addr, unsigned *ret_pcore, uint64_t *ret_offset);
 
 const char *kymo_engine_name(enum kymo_engine e);  /* Tensor Scalar GpSimd Vector Sync */
 const char *kymo_engine_lower(enum kymo_engine e); /* tensor scalar gpsimd vector sync */

@@ -46,6 +46,12 @@ enum kymo_field {
     KYMO_F_VALUE, /* WRITE, MOVE, NOTIFY: value */
     KYMO_F_REG_DST, KYMO_F_REG_A, KYMO_F_BRANCH_OP, KYMO_F_TARGET, /* TARGET: signed count of instructions, from this one */
     KYMO_F_LABEL, /* branch label id */
+    KYMO_F_ALU_OP1, /* second operation of scalar-tensor-tensor */
+    KYMO_F_RANGE_FIRST, KYMO_F_RANGE_COUNT, /* semaphores that a range clear sets to 0 */
+    KYMO_F_ID, /* core barrier */
+    KYMO_F_RAW_COUNT, /* DMA trigger: BLOCK_ID holds a count */
+    KYMO_F_GROUP, KYMO_F_IN_VAR, KYMO_F_OUT_VAR, KYMO_F_ELEM_COUNT, KYMO_F_CC_KIND, KYMO_F_SRC_OFFSET, KYMO_F_DST_OFFSET,
+    KYMO_F_DGE_KIND, /* direct copies: 0 direct, 1 indirect, 2 transpose, 3 gather-transpose */
     KYMO_F_MAX,
 };
 
@@ -126,6 +132,18 @@ void kymo_instr_set_sync2(uint8_t rec[KYMO_INSTR_SIZE], const struct kymo_sync *
 const char *kymo_update_operation(uint8_t mode);
 const char *kymo_update_timing(uint8_t mode);
 
+/*
+ * Registers and branches (G). MOVE: R[REG_DST] = VALUE. ALU_OP: R[REG_DST] = R[REG_A] op VALUE, op an ALU code.
+ * COMPARE_BRANCH: when R[REG_A] op VALUE holds (unsigned), continue TARGET records further on, else at the next one; in a NEFF
+ * LABEL names the PSEUDO_BRANCH_LABEL that TARGET leads to, so that a loader that moves records can set TARGET anew.
+ */
+#define KYMO_REGISTERS 64 /* per engine */
+enum { KYMO_BR_ALWAYS = 0, KYMO_BR_EQ = 1, KYMO_BR_LT = 2, KYMO_BR_LE = 3, KYMO_BR_GT = 4, KYMO_BR_GE = 5, KYMO_BR_NE = 6 };
+enum { KYMO_ALU_BYPASS = 0, KYMO_ALU_ADD = 4, KYMO_ALU_SUBTRACT = 5, KYMO_ALU_MULT = 6, KYMO_ALU_MAX = 8, KYMO_ALU_MIN = 9 };
+enum { KYMO_ACT_IDENTITY = 0, KYMO_ACT_RELU = 2, KYMO_ACT_GELU = 3, KYMO_ACT_GELU_DX = 4, KYMO_ACT_EXP = 10, KYMO_ACT_RECIPROCAL = 14, KYMO_ACT_RSQRT = 13 };
+/* Bits of KYMO_F_MM_FLAGS. */
+enum { KYMO_MM_TRANSPOSE = 1, KYMO_MM_BEGIN = 1 << 1, KYMO_MM_END = 2 << 1, KYMO_MM_GROUP_BEGIN = 4 << 1 };
+
 /* Data types (neff.md 2.5). */
 enum {
     KYMO_DT_U64 = 1, KYMO_DT_I8 = 2, KYMO_DT_U8 = 3, KYMO_DT_I16 = 4, KYMO_DT_U16 = 5, KYMO_DT_BF16 = 6, KYMO_DT_FP16 = 7,
@@ -158,6 +176,8 @@ struct kymo_footprint {
     bool half_pass; /* an FP32 low or high pass: counts half */
     bool acc_begin, acc_continue; /* matmul: starts an accumulation / adds to one */
 };
+/* Bytes of a copy with descriptors made at run time: source element times counts; 0 for all other instructions. */
+uint64_t kymo_instr_dma_bytes(const struct kymo_arch *arch, const uint8_t rec[KYMO_INSTR_SIZE]);
 struct kymo_footprint kymo_instr_footprint(const struct kymo_arch *arch, const uint8_t rec[KYMO_INSTR_SIZE]);
 
 #endif
