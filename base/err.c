@@ -1,13 +1,13 @@
 #include "base/err.h"
 
-#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-int kymo_err_set(struct kymo_err *err, int code, const char *fmt, ...)
+int(kymo_err_set)(struct kymo_err *err, int code, const char *fmt, ...)
 {
-    assert(code < 0);
+    if (code >= 0)
+        code = -EIO;
     if (!err)
         return code;
     err->code = code;

@@ -56,11 +56,10 @@ const struct kymo_file_ops *kymo_file_ops(void)
     return ops;
 }
 
-/* errno as the library's currency; a call that failed without setting it must not look like success. */
 static int fail(struct kymo_err *err, const char *what, const char *name)
 {
-    int code = errno > 0 ? -errno : -EIO;
-    return kymo_err_set(err, code, "%s: %s: %s", name, what, strerror(-code));
+    int cause = errno;
+    return kymo_err_set(err, -cause, "%s: %s: %s", name, what, strerror(cause));
 }
 
 int kymo_file_open(const char *path, int flags, mode_t mode, struct kymo_err *err)
@@ -221,7 +220,8 @@ int kymo_file_read_all(const char *path, size_t max, uint8_t **ret_data, size_t 
     if (r < 0)
         return r;
     if (size > max)
-        return kymo_err_set(err, -EFBIG, "%s: %llu bytes, more than the limit of %zu", path, (unsigned long long)size, max);
+        return kymo_err_set(err, -EFBIG, "%s: %llu bytes, more than the limit of %zu", path, (unsigned long long)size,
+                            max);
     uint8_t *data KYMO_FREE = kymo_malloc((size_t)size + 1);
     if (!data)
         return kymo_err_set(err, -ENOMEM, "%s: out of memory for %llu bytes", path, (unsigned long long)size);

@@ -39,8 +39,10 @@ void kymo_file_closep(int *fd);
 #define KYMO_CLOSE __attribute__((cleanup(kymo_file_closep)))
 
 /* Whole reads and writes: loop over short ones and EINTR. A read past the end is -ENODATA. name is for the text. */
-int kymo_file_pread_all(int fd, void *buf, size_t n, uint64_t off, const char *name, struct kymo_err *err) KYMO_MUST_CHECK;
-int kymo_file_pwrite_all(int fd, const void *buf, size_t n, uint64_t off, const char *name, struct kymo_err *err) KYMO_MUST_CHECK;
+int kymo_file_pread_all(int fd, void *buf, size_t n, uint64_t off, const char *name,
+                        struct kymo_err *err) KYMO_MUST_CHECK;
+int kymo_file_pwrite_all(int fd, const void *buf, size_t n, uint64_t off, const char *name,
+                         struct kymo_err *err) KYMO_MUST_CHECK;
 int kymo_file_size(int fd, uint64_t *ret_size, const char *name, struct kymo_err *err) KYMO_MUST_CHECK;
 int kymo_file_sync(int fd, const char *name, struct kymo_err *err) KYMO_MUST_CHECK;
 /* fsync of a directory, so that names in it survive. */
@@ -50,8 +52,10 @@ int kymo_file_rename(const char *from, const char *to, struct kymo_err *err) KYM
 int kymo_file_mkdirs(const char *path, struct kymo_err *err) KYMO_MUST_CHECK;
 /* Removes a file, or a directory with all below it; never follows links; absent is fine. */
 int kymo_file_remove_tree(const char *path, struct kymo_err *err) KYMO_MUST_CHECK;
-/* Reads a whole regular file of at most max bytes into fresh memory (one NUL is added behind, not counted). -EFBIG beyond. */
-int kymo_file_read_all(const char *path, size_t max, uint8_t **ret_data, size_t *ret_len, struct kymo_err *err) KYMO_MUST_CHECK;
+/* Reads a whole regular file of at most max bytes into fresh memory (one NUL is added behind, not counted). -EFBIG
+ * beyond. */
+int kymo_file_read_all(const char *path, size_t max, uint8_t **ret_data, size_t *ret_len,
+                       struct kymo_err *err) KYMO_MUST_CHECK;
 /* Writes path.tmp, syncs, renames over path, syncs the directory. Nothing half-written remains under path. */
 int kymo_file_write_atomic(const char *path, const void *data, size_t n, struct kymo_err *err) KYMO_MUST_CHECK;
 

@@ -34,8 +34,8 @@ void kymo_sock_set_ops(const struct kymo_sock_ops *table)
 
 static int fail(struct kymo_err *err, const char *name, const char *what)
 {
-    int code = errno > 0 ? -errno : -EIO;
-    return kymo_err_set(err, code, "%s: %s: %s", name, what, strerror(-code));
+    int cause = errno;
+    return kymo_err_set(err, -cause, "%s: %s: %s", name, what, strerror(cause));
 }
 
 static int make_address(const char *path, struct sockaddr_un *addr, struct kymo_err *err)

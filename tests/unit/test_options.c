@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include "base/alloc.h"
+
 struct args {
     bool async;
     const char *output;
@@ -202,7 +204,7 @@ static void test_help_names_every_row(void **state)
     assert_non_null(strstr(text, "-r, --ranks VALUE"));
     assert_non_null(strstr(text, "--model mlp|attention"));
     assert_non_null(strstr(text, "a number (default 4)"));
-    free(text); /* made by open_memstream */
+    kymo_free(text);
 }
 
 int main(void)
