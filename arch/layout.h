@@ -42,9 +42,10 @@ enum kymo_field {
     KYMO_F_SRC_STEP0, KYMO_F_SRC_STEP1, KYMO_F_SRC_COUNT0, KYMO_F_SRC_COUNT1, KYMO_F_SRC_ELEM,
     KYMO_F_DST_STEP0, KYMO_F_DST_STEP1, KYMO_F_DST_COUNT0, KYMO_F_DST_COUNT1, KYMO_F_DST_ELEM,
     KYMO_F_DMA_SEM, KYMO_F_DMA_SEM_INC,
+    KYMO_F_REG_DST, KYMO_F_REG_A, KYMO_F_BRANCH_OP,
     KYMO_F_ADDR, /* WRITE: address u64 */
-    KYMO_F_VALUE, /* WRITE, MOVE, NOTIFY: value */
-    KYMO_F_REG_DST, KYMO_F_REG_A, KYMO_F_BRANCH_OP, KYMO_F_TARGET, /* TARGET: signed count of instructions, from this one */
+    KYMO_F_VALUE, /* WRITE, MOVE, ALU_OP, COMPARE_BRANCH, NOTIFY: u32 */
+    KYMO_F_TARGET, /* TARGET: signed count of instructions, from this one */
     KYMO_F_LABEL, /* branch label id */
     KYMO_F_ALU_OP1, /* second operation of scalar-tensor-tensor */
     KYMO_F_RANGE_FIRST, KYMO_F_RANGE_COUNT, /* semaphores that a range clear sets to 0 */
