@@ -243,7 +243,7 @@ static int write_and_sync(const char *path, const void *data, size_t n, struct k
     return r < 0 ? r : kymo_file_sync(fd, path, err);
 }
 
-static int sync_parent(const char *path, struct kymo_err *err)
+int kymo_file_sync_parent(const char *path, struct kymo_err *err)
 {
     const char *slash = strrchr(path, '/');
     if (!slash)
@@ -264,5 +264,5 @@ int kymo_file_write_atomic(const char *path, const void *data, size_t n, struct 
         (void)ops->unlink(tmp);
         return r;
     }
-    return sync_parent(path, err);
+    return kymo_file_sync_parent(path, err);
 }

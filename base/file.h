@@ -47,6 +47,8 @@ int kymo_file_size(int fd, uint64_t *ret_size, const char *name, struct kymo_err
 int kymo_file_sync(int fd, const char *name, struct kymo_err *err) KYMO_MUST_CHECK;
 /* fsync of a directory, so that names in it survive. */
 int kymo_file_sync_dir(const char *path, struct kymo_err *err) KYMO_MUST_CHECK;
+/* fsync of the directory that holds path. */
+int kymo_file_sync_parent(const char *path, struct kymo_err *err) KYMO_MUST_CHECK;
 int kymo_file_rename(const char *from, const char *to, struct kymo_err *err) KYMO_MUST_CHECK;
 /* mkdir -p. An existing directory is fine. */
 int kymo_file_mkdirs(const char *path, struct kymo_err *err) KYMO_MUST_CHECK;

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "arch/layout.h"
 #include "base/le.h"
 #include "formats/ntff/record.h"
 
@@ -154,9 +155,10 @@ static enum outcome check_semaphore(const struct record *r, const char *key, con
         return same_number(v, r->u.sem.update_mode);
     if (!strcmp(key, "value"))
         return same_number(v, r->u.sem.value);
-    /* The words for a mode are arch/layout.h's. */
-    if (!strcmp(key, "operation") || !strcmp(key, "timing"))
-        return EQUAL;
+    if (!strcmp(key, "operation"))
+        return same_text(v, kymo_update_operation(r->u.sem.update_mode));
+    if (!strcmp(key, "timing"))
+        return same_text(v, kymo_update_timing(r->u.sem.update_mode));
     return NOT_MINE;
 }
 

@@ -1,0 +1,37 @@
+/*
+ * Small profiles for tests, golden files and fuzz corpora: built in memory, the same bytes in every run. An allocation that
+ * fails here aborts: samples are made before failures are injected.
+ */
+#ifndef KYMO_TESTS_UNIT_NTFF_SAMPLE_H
+#define KYMO_TESTS_UNIT_NTFF_SAMPLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "formats/ntff/ntff_writer.h"
+
+enum ntff_sample_kind {
+    NTFF_SAMPLE_MODEL,   /* one NEFF, LNC=1: every ring kind, every record kind, a loss, inline and blob images, patches */
+    NTFF_SAMPLE_SESSION, /* two NEFFs, LNC=2: session rings, two of them in pieces, a timeline */
+    NTFF_SAMPLE_IDLE,    /* rings that stored nothing, no image */
+    NTFF_SAMPLE_MAX,
+};
+
+#define NTFF_SAMPLE_SOURCES_MAX 64
+
+struct ntff_sample {
+    Ntff__NtffInfo *info;
+    struct ntff_image_source images[NTFF_SAMPLE_SOURCES_MAX];
+    size_t n_images;
+    struct ntff_ring_source rings[NTFF_SAMPLE_SOURCES_MAX];
+    size_t n_rings;
+    void *blobs[2 * NTFF_SAMPLE_SOURCES_MAX];
+    size_t n_blobs;
+};
+
+struct ntff_sample *ntff_sample_new(enum ntff_sample_kind kind);
+void ntff_sample_freep(struct ntff_sample **s);
+const char *ntff_sample_name(enum ntff_sample_kind kind); /* model, session, idle */
+int ntff_sample_write(struct ntff_sample *s, const char *path, struct kymo_err *err);
+
+#endif
