@@ -30,7 +30,10 @@ void *kymo_malloc(size_t size)
 
 void *kymo_calloc(size_t n, size_t size)
 {
-    return failure_is_due() ? NULL : calloc(n ? n : 1, size ? size : 1);
+    size_t bytes;
+    if (__builtin_mul_overflow(n, size, &bytes) || failure_is_due())
+        return NULL;
+    return calloc(1, bytes ? bytes : 1);
 }
 
 void *kymo_realloc_array(void *p, size_t n, size_t size)

@@ -17,6 +17,9 @@ endfunction()
 
 # kymo_test(NAME SOURCES ... LINK ... [LABELS ...]): a cmocka test registered with CTest, run from the source tree.
 function(kymo_test name)
+  if(NOT BUILD_TESTING)
+    return()
+  endif()
   cmake_parse_arguments(A "" "" "SOURCES;LINK;LABELS" ${ARGN})
   add_executable(${name} ${A_SOURCES})
   target_link_libraries(${name} PRIVATE ${A_LINK} cmocka kymo_flags)
@@ -27,6 +30,9 @@ endfunction()
 # kymo_fuzz(NAME SOURCES ... LINK ...): with KYMO_FUZZ a libFuzzer target; always a replay program registered with CTest that
 # feeds every file of tests/fuzz/corpus/NAME through the same entry point.
 function(kymo_fuzz name)
+  if(NOT BUILD_TESTING)
+    return()
+  endif()
   cmake_parse_arguments(A "" "" "SOURCES;LINK" ${ARGN})
   if(KYMO_FUZZ)
     add_executable(fuzz_${name} ${A_SOURCES})

@@ -1,0 +1,68 @@
+#include "base/err.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void test_set(void **state)
+{
+    (void)state;
+    struct kymo_err err = {0};
+    assert_int_equal(kymo_err_set(&err, -EBADMSG, "%s: offset %d: cut", "a.ntff", 7), -EBADMSG);
+    assert_int_equal(err.code, -EBADMSG);
+    assert_string_equal(err.text, "a.ntff: offset 7: cut");
+    assert_int_equal(kymo_err_set(NULL, -ENOENT, "nobody listens"), -ENOENT);
+}
+
+static void test_success_is_no_error(void **state)
+{
+    (void)state;
+    struct kymo_err err = {0};
+    assert_int_equal(kymo_err_set(&err, 0, "errno was not set"), -EIO);
+    assert_int_equal(err.code, -EIO);
+    assert_int_equal((kymo_err_set)(&err, 5, "positive"), -EIO);
+    assert_int_equal(err.code, -EIO);
+}
+
+static void test_text_is_cut(void **state)
+{
+    (void)state;
+    char big[2 * KYMO_ERR_TEXT_MAX];
+    memset(big, 'x', sizeof big - 1);
+    big[sizeof big - 1] = '\0';
+    struct kymo_err err = {0};
+    assert_int_equal(kymo_err_set(&err, -EIO, "%s", big), -EIO);
+    assert_int_equal(strlen(err.text), KYMO_ERR_TEXT_MAX - 1);
+    kymo_err_prefix(&err, "%s", big);
+    assert_int_equal(strlen(err.text), KYMO_ERR_TEXT_MAX - 1);
+    kymo_err_prefix(&err, "first");
+    assert_int_equal(strlen(err.text), KYMO_ERR_TEXT_MAX - 1);
+    assert_int_equal(strncmp(err.text, "first: xxx", 10), 0);
+}
+
+static void test_prefix(void **state)
+{
+    (void)state;
+    struct kymo_err err = {0};
+    kymo_err_prefix(&err, "not set");
+    assert_string_equal(err.text, "");
+    kymo_err_prefix(NULL, "nobody listens");
+    (void)kymo_err_set(&err, -EINVAL, "no such ring");
+    kymo_err_prefix(&err, "%s: node %d", "a.ntff", 3);
+    assert_string_equal(err.text, "a.ntff: node 3: no such ring");
+    assert_int_equal(err.code, -EINVAL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_set),
+        cmocka_unit_test(test_success_is_no_error),
+        cmocka_unit_test(test_text_is_cut),
+        cmocka_unit_test(test_prefix),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
