@@ -181,5 +181,8 @@ const char *neff_note(const struct neff *n, size_t i);
 /* Feature bits: name of one bit (kymo's wording; explorer's where known), NULL when no fact names it. */
 const char *neff_feature_name(uint64_t bit);
 const char *neff_feature_explorer_name(uint64_t bit);
+/* Bits that the runtime of 2.31 takes; it refuses major 2 with any other, and any major above 2 (class C). */
+#define NEFF_FEATURES_RUNTIME_2_31 0x7FFFFFFull
+bool neff_refused_by_runtime_2_31(const struct neff_header *h);
 
 #endif

@@ -1,0 +1,69 @@
+/* What the files of this folder share: the object, and the way a load reports trouble. */
+#ifndef KYMO_FORMATS_NEFF_NEFF_INTERNAL_H
+#define KYMO_FORMATS_NEFF_NEFF_INTERNAL_H
+
+#include "arch/arch.h"
+#include "formats/neff/neff.h"
+#include "formats/neff/neff_arena.h"
+
+#define NEFF_NOTES_MAX 256
+#define NEFF_SUBGRAPHS_MAX 64
+
+/* Debug records of one stream: index[pc] is 1 + the number of a record in records, 0 for none. */
+struct neff_debug_stream {
+    const uint32_t *index;
+    size_t count;
+    const struct neff_debug *records;
+};
+
+struct neff_debug_streams {
+    struct neff_debug_stream engine[KYMO_ENGINE_MAX];
+};
+
+struct neff {
+    struct neff_arena arena;
+    char *path;
+    uint8_t *file; /* the whole file while members of a plain tar lie in it, else NULL */
+    struct neff_header header;
+    uint8_t sha256[32];
+    enum neff_hash_kind hash_kind;
+    bool hash_matches, gzip, has_debug;
+    struct neff_member *members; /* by name */
+    bool *member_owned;          /* data of its own, to be freed */
+    size_t member_count;
+    const char *kelf, *target, *compiler_version;
+    int64_t mac_count;
+    struct neff_subgraph *subgraphs;
+    struct neff_debug_streams *debug; /* one per subgraph; NULL: none */
+    size_t subgraph_count;
+    const char *notes[NEFF_NOTES_MAX];
+    size_t note_count;
+    uint64_t stream_serial; /* counts engine files: tells one's sticky functions from another's */
+};
+
+/* A load under way. */
+struct neff_load {
+    struct neff *n;
+    enum neff_error cls;
+    struct kymo_err *err;
+};
+
+/* Sets class and text; returns code. */
+int neff_refuse(struct neff_load *l, enum neff_error cls, int code, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+int neff_no_memory(struct neff_load *l);
+/* Adds a note. Silently full beyond NEFF_NOTES_MAX, the last of which says so; a note that finds no memory is lost. */
+void neff_add_note(struct neff *n, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Interned text; NULL: out of memory. */
+const char *neff_intern(struct neff *n, const char *text);
+
+/* neff_archive.c: members from data. owned: data lives as long as the neff, so that members may point into it. */
+int neff_archive_load(struct neff_load *l, const uint8_t *data, size_t n, bool owned);
+void neff_archive_free(struct neff *n);
+
+/* neff_json.c: neff.json, kelf, def.json, info.json, hlo_stats.json. */
+int neff_json_load(struct neff_load *l);
+
+/* neff_engine.c: engine's stream and its DMA blocks into *e, whose engine and queues of sg are set. */
+int neff_engine_load(struct neff_load *l, const struct neff_subgraph *sg, const char *file, struct neff_engine *e);
+
+#endif
