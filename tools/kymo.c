@@ -14,7 +14,7 @@ static const struct subcommand subcommands[] = {
 #define X(name, help) {#name, kymo_##name##_main, help},
     KYMO_SUBCOMMANDS(X)
 #undef X
-    {NULL, NULL, NULL},
+        {NULL, NULL, NULL},
 };
 
 static void print_usage(FILE *out)

@@ -1,12 +1,14 @@
 /*
- * Subcommands of kymo: one file kymo_<name>.c each, one row here. main gets argv with argv[0] = the subcommand's name and
- * returns the exit code: 0 done, 1 failed (one line on stderr says why), 2 wrong usage.
+ * Subcommands of kymo: one file kymo_<name>.c each, one row here. main gets argv with argv[0] = the subcommand's name
+ * and returns the exit code: 0 done, 1 failed (one line on stderr says why), 2 wrong usage.
  */
 #ifndef KYMO_TOOLS_SUBCOMMANDS_H
 #define KYMO_TOOLS_SUBCOMMANDS_H
 
 /* X(name, help) */
-#define KYMO_SUBCOMMANDS(X)
+#define KYMO_SUBCOMMANDS(X)                                                                                            \
+    X(query, "run SQL over a profile's tables")                                                                        \
+    X(verify, "prove that every record of a profile is accounted for")
 
 #define X(name, help) int kymo_##name##_main(int argc, char **argv);
 KYMO_SUBCOMMANDS(X)

@@ -1,0 +1,131 @@
+/* kymo-query: read-only SQL over one directory of Parquet tables, in a process of its own, with limits. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/options.h"
+#include "collector/query/query_db.h"
+#include "collector/query/query_print.h"
+#include "collector/query/query_verify.h"
+
+struct args {
+    const char *dir, *sql;
+    int form;
+    bool verify;
+    uint64_t memory, threads, timeout_s;
+};
+
+static const struct kymo_option rows[] = {
+    {.name = "DIR",
+     .type = KYMO_OPTION_POSITIONAL,
+     .required = true,
+     .offset = offsetof(struct args, dir),
+     .help = "directory of tables (NAME.parquet)"},
+    {.name = "SQL",
+     .type = KYMO_OPTION_POSITIONAL,
+     .offset = offsetof(struct args, sql),
+     .help = "one SELECT; each table is a view of its name"},
+    {.name = "format",
+     .letter = 'f',
+     .type = KYMO_OPTION_CHOICE,
+     .choices = "table|csv|tsv|json",
+     .def = "table",
+     .offset = offsetof(struct args, form),
+     .help = "table aligns and holds all rows; the others stream"},
+    {.name = "verify",
+     .type = KYMO_OPTION_FLAG,
+     .offset = offsetof(struct args, verify),
+     .help = "check the loss equation instead of running SQL"},
+    {.name = "memory",
+     .type = KYMO_OPTION_SIZE,
+     .arg = "BYTES",
+     .def = "512M",
+     .offset = offsetof(struct args, memory),
+     .help = "limit of the query's memory"},
+    {.name = "threads",
+     .type = KYMO_OPTION_U64,
+     .arg = "N",
+     .def = "2",
+     .min = 1,
+     .max = 256,
+     .offset = offsetof(struct args, threads),
+     .help = "threads of the query"},
+    {.name = "timeout",
+     .type = KYMO_OPTION_U64,
+     .arg = "SECONDS",
+     .def = "60",
+     .min = 0,
+     .max = 86400,
+     .offset = offsetof(struct args, timeout_s),
+     .help = "0: no limit"},
+    {0},
+};
+
+static const struct kymo_options spec = {
+    .program = "kymo query",
+    .about = "Runs SQL over the tables of one profile, or verifies that every record is accounted for.",
+    .rows = rows,
+};
+
+static int report(const struct kymo_err *err)
+{
+    (void)fprintf(stderr, "kymo-query: %s\n", err->text);
+    return 1;
+}
+
+static int run_query(struct query_db *db, const struct args *args)
+{
+    struct kymo_err err = {0};
+    struct query_printer *printer = NULL;
+    int r = query_print_new((enum query_form)args->form, stdout, &printer);
+    if (r < 0) {
+        (void)kymo_err_set(&err, r, "out of memory");
+        return report(&err);
+    }
+    const struct query_sink sink = query_print_sink(printer);
+    r = query_db_run(db, args->sql, &sink, &err);
+    if (r == 0) {
+        r = query_print_finish(printer);
+        if (r < 0)
+            (void)kymo_err_set(&err, r, "cannot write the result: %s", strerror(-r));
+    }
+    (void)query_print_free(printer);
+    if (r == -ENOBUFS)
+        kymo_err_prefix(&err, "the result is too big for an aligned table; use --format csv");
+    return r < 0 ? report(&err) : 0;
+}
+
+/* 0 closed, 1 violated or failed, 3 open or unverifiable. */
+static int run_verify(struct query_db *db)
+{
+    struct kymo_err err = {0};
+    enum query_verdict verdict;
+    if (query_verify(db, stdout, &verdict, &err) < 0)
+        return report(&err);
+    if (verdict == QUERY_VIOLATED)
+        return 1;
+    return verdict == QUERY_CLOSED ? 0 : 3;
+}
+
+int main(int argc, char **argv)
+{
+    struct args args;
+    int code = kymo_options_main(&spec, argc, argv, &args);
+    if (code >= 0)
+        return code;
+    if (args.verify == (args.sql != NULL)) {
+        (void)fprintf(stderr, "kymo-query: give one of SQL and --verify\n");
+        return 2;
+    }
+    const struct query_limits limits = {
+        .memory_bytes = args.memory,
+        .threads = (unsigned)args.threads,
+        .timeout_ms = (unsigned)(args.timeout_s * 1000),
+    };
+    struct kymo_err err = {0};
+    struct query_db *db KYMO_CLEANUP(query_db_freep) = NULL;
+    if (query_db_open(args.dir, &limits, &db, &err) < 0)
+        return report(&err);
+    return args.verify ? run_verify(db) : run_query(db, &args);
+}

@@ -1,0 +1,306 @@
+#include "collector/query/query_db.h"
+
+#include <duckdb.h>
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "collector/query/query_cell.h"
+#include "collector/query/query_views.h"
+
+#define DEFAULT_MEMORY (512ull << 20)
+
+struct query_db {
+    duckdb_database database;
+    duckdb_connection connection;
+    unsigned timeout_ms;
+};
+
+/* Interrupts the connection when a query runs over its time; stopped by the query's end. */
+struct watchdog {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t done_changed;
+    duckdb_connection connection;
+    struct timespec deadline;
+    bool running, done, fired;
+};
+
+static void *watch(void *arg)
+{
+    struct watchdog *w = arg;
+    int r = 0;
+    (void)pthread_mutex_lock(&w->lock);
+    while (!w->done && r != ETIMEDOUT)
+        r = pthread_cond_timedwait(&w->done_changed, &w->lock, &w->deadline);
+    if (!w->done) {
+        w->fired = true;
+        duckdb_interrupt(w->connection);
+    }
+    (void)pthread_mutex_unlock(&w->lock);
+    return NULL;
+}
+
+static int watchdog_start(struct watchdog *w, duckdb_connection connection, unsigned timeout_ms)
+{
+    *w = (struct watchdog){.connection = connection};
+    if (!timeout_ms)
+        return 0;
+    pthread_condattr_t attr;
+    (void)pthread_condattr_init(&attr);
+    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&w->done_changed, &attr);
+    (void)pthread_condattr_destroy(&attr);
+    (void)pthread_mutex_init(&w->lock, NULL);
+    (void)clock_gettime(CLOCK_MONOTONIC, &w->deadline);
+    w->deadline.tv_sec += timeout_ms / 1000;
+    w->deadline.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
+    if (w->deadline.tv_nsec >= 1000000000) {
+        w->deadline.tv_nsec -= 1000000000;
+        w->deadline.tv_sec++;
+    }
+    int r = pthread_create(&w->thread, NULL, watch, w);
+    w->running = r == 0;
+    return -r;
+}
+
+/* True when the time was over. */
+static bool watchdog_stop(struct watchdog *w)
+{
+    if (!w->running)
+        return false;
+    (void)pthread_mutex_lock(&w->lock);
+    w->done = true;
+    (void)pthread_cond_signal(&w->done_changed);
+    (void)pthread_mutex_unlock(&w->lock);
+    (void)pthread_join(w->thread, NULL);
+    (void)pthread_cond_destroy(&w->done_changed);
+    (void)pthread_mutex_destroy(&w->lock);
+    return w->fired;
+}
+
+static int execute(struct query_db *db, const char *sql, struct kymo_err *err)
+{
+    duckdb_result result;
+    int r = 0;
+    if (duckdb_query(db->connection, sql, &result) == DuckDBError)
+        r = kymo_err_set(err, -EINVAL, "%s", duckdb_result_error(&result));
+    duckdb_destroy_result(&result);
+    return r;
+}
+
+static int open_database(struct query_db *db, const struct query_limits *limits, struct kymo_err *err)
+{
+    uint64_t memory = limits->memory_bytes ? limits->memory_bytes : DEFAULT_MEMORY;
+    char memory_text[32], threads_text[16];
+    (void)snprintf(memory_text, sizeof memory_text, "%lluKiB", (unsigned long long)(memory / 1024));
+    (void)snprintf(threads_text, sizeof threads_text, "%u", limits->threads ? limits->threads : 1);
+    const char *const settings[][2] = {
+        {"memory_limit", memory_text},
+        {"threads", threads_text},
+        {"temp_directory", ""},
+        {"autoinstall_known_extensions", "false"},
+        {"autoload_known_extensions", "false"},
+        {"allow_community_extensions", "false"},
+    };
+    duckdb_config config;
+    if (duckdb_create_config(&config) == DuckDBError)
+        return kymo_err_set(err, -ENOMEM, "no DuckDB configuration can be made");
+    int r = 0;
+    for (size_t i = 0; i < sizeof settings / sizeof *settings && r == 0; i++)
+        if (duckdb_set_config(config, settings[i][0], settings[i][1]) == DuckDBError)
+            r = kymo_err_set(err, -EINVAL, "DuckDB refuses %s = %s", settings[i][0], settings[i][1]);
+    char *text = NULL;
+    if (r == 0 && duckdb_open_ext(NULL, &db->database, config, &text) == DuckDBError)
+        r = kymo_err_set(err, -EIO, "cannot open DuckDB: %s", text ? text : "no reason given");
+    duckdb_free(text);
+    duckdb_destroy_config(&config);
+    if (r == 0 && duckdb_connect(db->database, &db->connection) == DuckDBError)
+        r = kymo_err_set(err, -EIO, "cannot connect to DuckDB");
+    return r;
+}
+
+/* After the views are there: the directory is all that can be read, and no query can open more. */
+static int lock_down(struct query_db *db, const char *real_dir, struct kymo_err *err)
+{
+    struct kymo_buf sql;
+    kymo_buf_init(&sql, QUERY_SQL_MAX);
+    int r = kymo_buf_printf(&sql, "SET allowed_directories = [");
+    if (r == 0)
+        r = query_views_quote(&sql, real_dir, '\'');
+    if (r == 0)
+        r = kymo_buf_printf(&sql, "]; SET enable_external_access = false; SET lock_configuration = true");
+    if (r < 0)
+        r = kymo_err_set(err, r, "%s: the name is too long", real_dir);
+    else
+        r = execute(db, (const char *)sql.data, err);
+    kymo_buf_done(&sql);
+    return r;
+}
+
+static int create_view(void *ctx, const char *sql, struct kymo_err *err)
+{
+    return execute(ctx, sql, err);
+}
+
+int query_db_open(const char *dir, const struct query_limits *limits, struct query_db **ret, struct kymo_err *err)
+{
+    char real_dir[PATH_MAX];
+    if (!realpath(dir, real_dir)) {
+        int code = -errno;
+        return kymo_err_set(err, code, "%s: %s", dir, strerror(-code));
+    }
+    struct query_db *db KYMO_CLEANUP(query_db_freep) = KYMO_NEW(struct query_db);
+    if (!db)
+        return kymo_err_set(err, -ENOMEM, "out of memory");
+    db->timeout_ms = limits->timeout_ms;
+    int r = open_database(db, limits, err);
+    if (r == 0)
+        r = query_views_each(real_dir, create_view, db, err);
+    if (r == 0)
+        r = lock_down(db, real_dir, err);
+    if (r < 0)
+        return r;
+    *ret = KYMO_TAKE(db);
+    return 0;
+}
+
+struct query_db *query_db_free(struct query_db *db)
+{
+    if (!db)
+        return NULL;
+    if (db->connection)
+        duckdb_disconnect(&db->connection);
+    if (db->database)
+        duckdb_close(&db->database);
+    kymo_free(db);
+    return NULL;
+}
+
+void query_db_freep(struct query_db **db)
+{
+    *db = query_db_free(*db);
+}
+
+/* Only statements that read; everything else would at best change the in-memory catalogue behind the user's back. */
+static bool only_reads(duckdb_statement_type type)
+{
+    return type == DUCKDB_STATEMENT_TYPE_SELECT || type == DUCKDB_STATEMENT_TYPE_EXPLAIN ||
+           type == DUCKDB_STATEMENT_TYPE_PRAGMA || type == DUCKDB_STATEMENT_TYPE_RELATION;
+}
+
+static int prepare(struct query_db *db, const char *sql, duckdb_prepared_statement *ret, struct kymo_err *err)
+{
+    duckdb_extracted_statements all = NULL;
+    idx_t n = duckdb_extract_statements(db->connection, sql, &all);
+    int r = 0;
+    if (n == 0)
+        r = kymo_err_set(err, -EINVAL, "%s", all ? duckdb_extract_statements_error(all) : "no statement");
+    else if (n > 1)
+        r = kymo_err_set(err, -EINVAL, "%llu statements; one at a time, please", (unsigned long long)n);
+    else if (duckdb_prepare_extracted_statement(db->connection, all, 0, ret) == DuckDBError)
+        r = kymo_err_set(err, -EINVAL, "%s", duckdb_prepare_error(*ret));
+    else if (!only_reads(duckdb_prepared_statement_type(*ret)))
+        r = kymo_err_set(err, -EPERM, "only statements that read are run here (SELECT, DESCRIBE, SHOW, EXPLAIN)");
+    duckdb_destroy_extracted(&all);
+    if (r < 0)
+        duckdb_destroy_prepare(ret);
+    return r;
+}
+
+static bool all_printable(duckdb_prepared_statement statement)
+{
+    idx_t n = duckdb_prepared_statement_column_count(statement);
+    bool all = true;
+    for (idx_t i = 0; i < n && all; i++) {
+        duckdb_logical_type type = duckdb_prepared_statement_column_logical_type(statement, i);
+        all = query_cell_printable(type);
+        duckdb_destroy_logical_type(&type);
+    }
+    return all;
+}
+
+/* Types that query_cell does not print (decimals, dates, structs, ...) are printed by DuckDB itself. */
+static int prepare_printable(struct query_db *db, const char *sql, duckdb_prepared_statement *ret, struct kymo_err *err)
+{
+    int r = prepare(db, sql, ret, err);
+    if (r < 0 || all_printable(*ret))
+        return r;
+    size_t n = strlen(sql);
+    while (n > 0 && (sql[n - 1] == ';' || sql[n - 1] == ' ' || sql[n - 1] == '\n'))
+        n--;
+    char *wrapped KYMO_FREE = kymo_asprintf("SELECT COLUMNS(*)::VARCHAR FROM (%.*s\n)", (int)n, sql);
+    duckdb_destroy_prepare(ret);
+    if (!wrapped)
+        return kymo_err_set(err, -ENOMEM, "out of memory");
+    return prepare(db, wrapped, ret, err);
+}
+
+static int run_prepared(struct query_db *db, duckdb_prepared_statement statement, const struct query_sink *sink,
+                        struct kymo_err *err)
+{
+    struct watchdog dog;
+    int r = watchdog_start(&dog, db->connection, db->timeout_ms);
+    if (r < 0)
+        return kymo_err_set(err, r, "no thread for the time limit: %s", strerror(-r));
+    duckdb_pending_result pending = NULL;
+    duckdb_result result = {0};
+    const char *text = NULL;
+    if (duckdb_pending_prepared_streaming(statement, &pending) == DuckDBError)
+        text = duckdb_pending_error(pending);
+    else if (duckdb_execute_pending(pending, &result) == DuckDBError)
+        text = duckdb_result_error(&result);
+    if (text)
+        r = kymo_err_set(err, -EINVAL, "%s", text);
+    else
+        r = query_cell_stream(&result, sink, err);
+    duckdb_destroy_result(&result);
+    duckdb_destroy_pending(&pending);
+    if (watchdog_stop(&dog) && r < 0)
+        r = kymo_err_set(err, -ETIMEDOUT, "the query took longer than %u ms", db->timeout_ms);
+    return r;
+}
+
+int query_db_run(struct query_db *db, const char *sql, const struct query_sink *sink, struct kymo_err *err)
+{
+    if (strlen(sql) > QUERY_SQL_MAX)
+        return kymo_err_set(err, -E2BIG, "the query is longer than %u bytes", QUERY_SQL_MAX);
+    duckdb_prepared_statement statement = NULL;
+    int r = prepare_printable(db, sql, &statement, err);
+    if (r < 0)
+        return r;
+    r = run_prepared(db, statement, sink, err);
+    duckdb_destroy_prepare(&statement);
+    return r;
+}
+
+struct integers {
+    int64_t *values;
+    size_t n, rows;
+};
+
+static int keep_row(void *ctx, size_t columns, const char *const *values)
+{
+    struct integers *k = ctx;
+    if (k->rows++ > 0)
+        return 0;
+    for (size_t i = 0; i < k->n; i++)
+        k->values[i] = i < columns && values[i] ? strtoll(values[i], NULL, 10) : INT64_MIN;
+    return 0;
+}
+
+int query_db_integers(struct query_db *db, const char *sql, int64_t *ret, size_t n, struct kymo_err *err)
+{
+    struct integers k = {.values = ret, .n = n};
+    const struct query_sink sink = {.row = keep_row, .ctx = &k};
+    int r = query_db_run(db, sql, &sink, err);
+    if (r < 0)
+        return r;
+    return k.rows ? 0 : kymo_err_set(err, -ENODATA, "the query gave no row");
+}

@@ -1,0 +1,51 @@
+/*
+ * Read-only SQL over a directory of Parquet tables, on an in-memory DuckDB. Each table of the schema is a view: over
+ * its file, or over all parts of a split table, or, when there is no file, over nothing, with the schema's columns (a
+ * missing file is an empty table). Files outside the directory cannot be read, nothing can be written, settings cannot
+ * be changed by a query. One object per thread.
+ */
+#ifndef KYMO_COLLECTOR_QUERY_QUERY_DB_H
+#define KYMO_COLLECTOR_QUERY_QUERY_DB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define QUERY_COLUMNS_MAX 4096
+#define QUERY_SQL_MAX (1u << 20)
+
+struct query_limits {
+    uint64_t memory_bytes; /* 0: 512 MiB */
+    unsigned threads;      /* 0: 1 */
+    unsigned timeout_ms;   /* 0: none */
+};
+
+struct query_db;
+
+/* -ENOENT: no such directory, or no Parquet table in it. */
+int query_db_open(const char *dir, const struct query_limits *limits, struct query_db **ret,
+                  struct kymo_err *err) KYMO_MUST_CHECK;
+struct query_db *query_db_free(struct query_db *db);
+void query_db_freep(struct query_db **db);
+
+enum query_type { QUERY_TEXT, QUERY_NUMBER, QUERY_BOOL, QUERY_LIST };
+
+/* Receives a result row by row; a callback that returns a negative errno stops the query. */
+struct query_sink {
+    int (*begin)(void *ctx, size_t columns, const char *const *names, const enum query_type *types);
+    int (*row)(void *ctx, size_t columns, const char *const *values); /* NULL: null; lists as [1, 2] */
+    void *ctx;
+};
+
+/* Runs one SELECT (or DESCRIBE, SHOW, EXPLAIN). Other statements are refused. -ETIMEDOUT, -EINVAL with DuckDB's text.
+ */
+int query_db_run(struct query_db *db, const char *sql, const struct query_sink *sink,
+                 struct kymo_err *err) KYMO_MUST_CHECK;
+
+/* One row of at most n integers; a null is INT64_MIN. -ENODATA when there is no row. */
+int query_db_integers(struct query_db *db, const char *sql, int64_t *ret, size_t n,
+                      struct kymo_err *err) KYMO_MUST_CHECK;
+
+#endif

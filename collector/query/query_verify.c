@@ -1,0 +1,140 @@
+#include "collector/query/query_verify.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * Ring labels are those of kymo_ring_label. A row of Instruction, DmaPacket and HostDmaTransfer is made of two records,
+ * one of SemaphoreUpdate of one.
+ */
+#define TABLE_RECORDS                                                                                                  \
+    "SELECT 'INSTRUCTION(nc' || coalesce(pcore_idx, 0) || ')' AS ring, 2 * count(*) AS records FROM Instruction "      \
+    "GROUP BY 1 "                                                                                                      \
+    "UNION ALL SELECT 'EVENT(nc' || coalesce(pcore_idx, 0) || ')', count(*) FROM SemaphoreUpdate GROUP BY 1 "          \
+    "UNION ALL SELECT 'DMA-E' || engine_idx || '(nc' || coalesce(pcore_idx, 0) || ')', 2 * count(*) FROM DmaPacket "   \
+    "GROUP BY 1 "                                                                                                      \
+    "UNION ALL SELECT 'H2D_DMA-E' || engine_idx, 2 * count(*) FROM HostDmaTransfer GROUP BY 1"
+
+#define SQL                                                                                                            \
+    "WITH ledger AS (SELECT ring, bool_or(emitted_records IS NULL) AS uncounted, "                                     \
+    "bool_or(lost_unknown OR lost_records IS NULL) AS open, coalesce(sum(emitted_records), 0)::BIGINT AS emitted, "    \
+    "coalesce(sum(row_records), 0)::BIGINT AS rows, coalesce(sum(partial_records), 0)::BIGINT AS partial, "            \
+    "coalesce(sum(other_records), 0)::BIGINT AS other, coalesce(sum(unknown_records), 0)::BIGINT AS unknown, "         \
+    "coalesce(sum(lost_records), 0)::BIGINT AS lost "                                                                  \
+    "FROM LossLedger WHERE stage = 'device_ring' GROUP BY ring), "                                                     \
+    "tables AS (SELECT ring, sum(records)::BIGINT AS records FROM (" TABLE_RECORDS ") GROUP BY ring), "                \
+    "partials AS (SELECT ring, count(*)::BIGINT AS records FROM PartialEvent GROUP BY ring) "                          \
+    "SELECT coalesce(l.ring, t.ring, p.ring) AS ring, coalesce(l.uncounted, true) AS uncounted, "                      \
+    "coalesce(l.open, true) AS open, coalesce(l.emitted, 0), coalesce(l.rows, 0), coalesce(l.partial, 0), "            \
+    "coalesce(l.other, 0), coalesce(l.unknown, 0), coalesce(l.lost, 0), coalesce(t.records, 0), "                      \
+    "coalesce(p.records, 0), l.ring IS NULL AS unledgered "                                                            \
+    "FROM ledger l FULL JOIN tables t ON l.ring = t.ring FULL JOIN partials p ON coalesce(l.ring, t.ring) = p.ring "   \
+    "ORDER BY 1"
+
+enum { RING, UNCOUNTED, OPEN, EMITTED, ROWS, PARTIAL, OTHER, UNKNOWN, LOST, IN_TABLE, IN_PARTIAL, UNLEDGERED, COLUMNS };
+
+struct verifier {
+    FILE *out;
+    enum query_verdict worst;
+    size_t rings;
+};
+
+const char *query_verdict_name(enum query_verdict v)
+{
+    static const char *const names[] = {
+        [QUERY_CLOSED] = "closed",
+        [QUERY_UNVERIFIABLE] = "unverifiable",
+        [QUERY_OPEN] = "open",
+        [QUERY_VIOLATED] = "violated",
+    };
+    return names[v];
+}
+
+static int64_t number(const char *const *values, int column)
+{
+    return values[column] ? strtoll(values[column], NULL, 10) : 0;
+}
+
+static bool flag(const char *const *values, int column)
+{
+    return values[column] && !strcmp(values[column], "true");
+}
+
+static enum query_verdict judge(const char *const *v, const char **ret_why)
+{
+    int64_t accounted = number(v, ROWS) + number(v, PARTIAL) + number(v, OTHER) + number(v, UNKNOWN) + number(v, LOST);
+    *ret_why = "";
+    if (flag(v, UNLEDGERED))
+        *ret_why = "rows of a ring that LossLedger does not know";
+    else if (number(v, IN_TABLE) != number(v, ROWS))
+        *ret_why = "the table's rows differ from LossLedger";
+    else if (number(v, IN_PARTIAL) != number(v, PARTIAL))
+        *ret_why = "PartialEvent's rows differ from LossLedger";
+    if (**ret_why)
+        return QUERY_VIOLATED;
+    if (flag(v, UNCOUNTED)) {
+        *ret_why = "the file has no counter for this ring";
+        return QUERY_UNVERIFIABLE;
+    }
+    if (flag(v, OPEN)) {
+        *ret_why = "records were lost, their number is not known";
+        return QUERY_OPEN;
+    }
+    if (accounted != number(v, EMITTED)) {
+        *ret_why = "the sum is not what was emitted";
+        return QUERY_VIOLATED;
+    }
+    return QUERY_CLOSED;
+}
+
+static int print_ring(void *ctx, size_t columns, const char *const *v)
+{
+    struct verifier *f = ctx;
+    if (columns != COLUMNS || !v[RING])
+        return -EPROTO;
+    const char *why;
+    enum query_verdict verdict = judge(v, &why);
+    if (verdict > f->worst)
+        f->worst = verdict;
+    f->rings++;
+    (void)fprintf(f->out, "%-24s", v[RING]);
+    for (int c = EMITTED; c <= LOST; c++)
+        (void)fprintf(f->out, " %12s", c == EMITTED && flag(v, UNCOUNTED) ? "?" : v[c]);
+    (void)fprintf(f->out, "  %s%s%s\n", query_verdict_name(verdict), *why ? ": " : "", why);
+    return ferror(f->out) ? -EIO : 0;
+}
+
+/* Losses on the way from the host to the tables: they are told, not balanced. */
+static int print_stage(void *ctx, size_t columns, const char *const *v)
+{
+    struct verifier *f = ctx;
+    if (columns != 4)
+        return -EPROTO;
+    (void)fprintf(f->out, "lost at %s, %s, %s: %s records\n", v[0], v[1] ? v[1] : "-", v[2],
+                  v[3] ? v[3] : "an unknown number of");
+    return ferror(f->out) ? -EIO : 0;
+}
+
+int query_verify(struct query_db *db, FILE *out, enum query_verdict *ret, struct kymo_err *err)
+{
+    struct verifier f = {.out = out};
+    (void)fprintf(out, "%-24s %12s %12s %12s %12s %12s %12s  %s\n", "ring", "emitted", "rows", "partial", "other",
+                  "unknown", "lost", "verdict");
+    const struct query_sink rings = {.row = print_ring, .ctx = &f};
+    int r = query_db_run(db, SQL, &rings, err);
+    if (r < 0)
+        return r;
+    if (!f.rings)
+        return kymo_err_set(err, -ENODATA, "the profile has no LossLedger: nothing can be verified");
+    const struct query_sink stages = {.row = print_stage, .ctx = &f};
+    r = query_db_run(
+        db, "SELECT stage, ring, cause, lost_records FROM LossLedger WHERE stage <> 'device_ring' ORDER BY stage, ring",
+        &stages, err);
+    if (r < 0)
+        return r;
+    (void)fprintf(out, "%zu rings: %s\n", f.rings, query_verdict_name(f.worst));
+    *ret = f.worst;
+    return 0;
+}
