@@ -8,12 +8,10 @@ target_compile_definitions(kymo_flags INTERFACE _GNU_SOURCE KYMO_VERSION="${PROJ
 target_compile_options(kymo_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes
   -Wmissing-prototypes -Werror -fno-common -fvisibility=hidden)
 target_include_directories(kymo_flags INTERFACE ${CMAKE_SOURCE_DIR})
-if(KYMO_SANITIZE OR KYMO_COVERAGE)
+if((KYMO_SANITIZE OR KYMO_COVERAGE) AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
   # Instrumented code defeats gcc's range analysis; these warnings then speak about cases that cannot be.
-  target_compile_options(kymo_flags INTERFACE -Wno-format-truncation)
-  if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
-    target_compile_options(kymo_flags INTERFACE -Wno-maybe-uninitialized -Wno-stringop-overflow -Wno-stringop-truncation)
-  endif()
+  target_compile_options(kymo_flags INTERFACE -Wno-format-truncation -Wno-maybe-uninitialized -Wno-stringop-overflow
+    -Wno-stringop-truncation)
 endif()
 if(KYMO_SANITIZE)
   target_compile_options(kymo_flags INTERFACE -fsanitize=${KYMO_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
