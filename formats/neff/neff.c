@@ -134,8 +134,7 @@ static int load(struct neff_load *l, const uint8_t *data, size_t n, unsigned fla
     }
     if (r == 0)
         r = neff_json_load(l);
-    (void)flags;
-    return r;
+    return r == 0 && !(flags & NEFF_NO_DEBUG) ? neff_debug_load(l) : r;
 }
 
 static int read_file(struct neff_load *l, const char *path, size_t *ret_n)

@@ -1,7 +1,8 @@
 /*
- * Reads a NEFF: header, archive, neff.json, kelf, def.json, engine JSON, instruction streams, debug layers (facts: neff.md;
- * FORMAT.md beside this file). Everything is in memory and immutable after neff_open; all pointers live as long as the neff.
- * Unsafe paths, huge members and broken JSON are refused with file, member, offset and reason. Nothing is ever unpacked to disk.
+ * Reads a NEFF: header, archive, neff.json, kelf, def.json, engine JSON, instruction streams, debug layers (facts:
+ * neff.md; FORMAT.md beside this file). Everything is in memory and immutable after neff_open; all pointers live as
+ * long as the neff. Unsafe paths, huge members and broken JSON are refused with file, member, offset and reason.
+ * Nothing is ever unpacked to disk.
  */
 #ifndef KYMO_FORMATS_NEFF_NEFF_H
 #define KYMO_FORMATS_NEFF_NEFF_H
@@ -56,25 +57,29 @@ enum neff_error {
 #define X(id, name) NEFF_ERROR_##id,
     NEFF_ERROR_MAP(X)
 #undef X
-    NEFF_ERROR_MAX,
+        NEFF_ERROR_MAX,
 };
 const char *neff_error_name(enum neff_error e);
 
 enum neff_hash_kind { NEFF_HASH_NONE, NEFF_HASH_MD5, NEFF_HASH_SHA256 };
 
-struct neff_member { const char *name; const uint8_t *data; size_t size; };
+struct neff_member {
+    const char *name;
+    const uint8_t *data;
+    size_t size;
+};
 
 struct neff_var {
     const char *name, *type, *file_name; /* type as in def.json; file_name may be NULL */
     int64_t var_id;                      /* -1: absent */
     uint64_t size;
-    const char *shape, *format, *dtype;  /* NULL when the file does not say */
+    const char *shape, *format, *dtype; /* NULL when the file does not say */
 };
 
 struct neff_queue {
     const char *name, *type, *owner; /* type in, out, data, embedding_update, dynamic; owner engine key or NULL */
     unsigned num_queues;
-    int semaphore;                   /* completion semaphore, -1: none */
+    int semaphore; /* completion semaphore, -1: none */
     const char *const *instances;
     size_t instance_count;
 };
@@ -95,9 +100,9 @@ struct neff_dma_block {
     const char *function; /* NULL before any function_start of this queue set */
     const char *op;       /* copy when absent */
     struct neff_access from, to;
-    uint64_t bytes;       /* product of from.sizes */
-    int semaphore;        /* -1: none of its own */
-    uint32_t desc_count;  /* descriptors in the block, at least 1 */
+    uint64_t bytes;      /* product of from.sizes */
+    int semaphore;       /* -1: none of its own */
+    uint32_t desc_count; /* descriptors in the block, at least 1 */
     const int64_t *transpose_shape;
     unsigned transpose_dims;
     int64_t transpose_element_size; /* 0: none */
@@ -126,17 +131,21 @@ struct neff_subgraph {
 /* Debug record of one compiler instruction (asm layer joined with the backend layer); NULL fields are absent. */
 struct neff_debug {
     uint64_t raw_bir_id;
-    const char *bir_name;   /* I-83-1_sg0001 */
+    const char *bir_name; /* I-83-1_sg0001 */
     uint64_t raw_penguin_id;
     bool has_penguin;
-    int kind;               /* 0 unknown, 1 regular, 2 spill, 3 transpose */
-    const char *file;       /* source location from the attributes, with line */
-    int line;               /* 0: none */
-    const char *layer;      /* framework path */
+    int kind;          /* 0 unknown, 1 regular, 2 spill, 3 transpose */
+    const char *file;  /* source location from the attributes, with line */
+    int line;          /* 0: none */
+    const char *layer; /* framework path */
     const char *hlo_name;
     uint64_t raw_hlo_id, raw_framework_id;
-    const uint64_t *dataflow_predecessors; const uint32_t *dataflow_kinds; size_t dataflow_count;
-    const uint64_t *scheduling_predecessors; const uint32_t *scheduling_kinds; size_t scheduling_count;
+    const uint64_t *dataflow_predecessors;
+    const uint32_t *dataflow_kinds;
+    size_t dataflow_count;
+    const uint64_t *scheduling_predecessors;
+    const uint32_t *scheduling_kinds;
+    size_t scheduling_count;
 };
 
 struct neff;
@@ -145,10 +154,12 @@ struct neff;
 enum { NEFF_NO_DEBUG = 1 };
 int neff_open(const char *path, unsigned flags, struct neff **ret, struct kymo_err *err) KYMO_MUST_CHECK;
 /* Over memory; name is for messages. The bytes are copied as needed and not referred to afterwards. */
-int neff_open_memory(const void *data, size_t n, const char *name, unsigned flags, struct neff **ret, struct kymo_err *err) KYMO_MUST_CHECK;
-/* Both of the above in one, telling the class of a refusal in *ret_class (NONE on success). data NULL: name is a path to read. */
-int neff_open_classified(const char *name, const void *data, size_t n, unsigned flags, struct neff **ret, enum neff_error *ret_class,
-                         struct kymo_err *err) KYMO_MUST_CHECK;
+int neff_open_memory(const void *data, size_t n, const char *name, unsigned flags, struct neff **ret,
+                     struct kymo_err *err) KYMO_MUST_CHECK;
+/* Both of the above in one, telling the class of a refusal in *ret_class (NONE on success). data NULL: name is a path
+ * to read. */
+int neff_open_classified(const char *name, const void *data, size_t n, unsigned flags, struct neff **ret,
+                         enum neff_error *ret_class, struct kymo_err *err) KYMO_MUST_CHECK;
 struct neff *neff_free(struct neff *n);
 void neff_freep(struct neff **n);
 
@@ -165,14 +176,15 @@ size_t neff_member_count(const struct neff *n);
 const struct neff_member *neff_member(const struct neff *n, size_t i);
 const struct neff_member *neff_find_member(const struct neff *n, const char *name);
 const char *neff_kelf_name(const struct neff *n);
-const char *neff_target(const struct neff *n);            /* "*", v2, sunda, ... ; NULL: absent */
-const char *neff_compiler_version(const struct neff *n);  /* NULL: absent */
-int64_t neff_mac_count(const struct neff *n);             /* hlo_stats.json; -1: absent */
+const char *neff_target(const struct neff *n);           /* "*", v2, sunda, ... ; NULL: absent */
+const char *neff_compiler_version(const struct neff *n); /* NULL: absent */
+int64_t neff_mac_count(const struct neff *n);            /* hlo_stats.json; -1: absent */
 size_t neff_subgraph_count(const struct neff *n);
 const struct neff_subgraph *neff_subgraph(const struct neff *n, size_t i);
 const struct neff_subgraph *neff_subgraph_of_pcore(const struct neff *n, unsigned pcore_idx); /* NULL: none */
 /* NULL: no debug layer, or it has no record for it. */
-const struct neff_debug *neff_debug_of(const struct neff *n, const struct neff_subgraph *sg, enum kymo_engine engine, size_t compiler_pc);
+const struct neff_debug *neff_debug_of(const struct neff *n, const struct neff_subgraph *sg, enum kymo_engine engine,
+                                       size_t compiler_pc);
 bool neff_has_debug(const struct neff *n);
 /* Things worth telling that did not stop reading (absent members named by JSON, wrong hash, ...). */
 size_t neff_note_count(const struct neff *n);

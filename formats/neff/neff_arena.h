@@ -1,6 +1,6 @@
 /*
- * Memory of one NEFF: everything that parsing makes lives in one arena and goes with it. Names are interned, since queue and
- * variable names repeat in every DMA block. Not thread-safe.
+ * Memory of one NEFF: everything that parsing makes lives in one arena and goes with it. Names are interned, since
+ * queue and variable names repeat in every DMA block. Not thread-safe.
  */
 #ifndef KYMO_FORMATS_NEFF_NEFF_ARENA_H
 #define KYMO_FORMATS_NEFF_NEFF_ARENA_H

@@ -49,7 +49,8 @@ struct neff_load {
 };
 
 /* Sets class and text; returns code. */
-int neff_refuse(struct neff_load *l, enum neff_error cls, int code, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+int neff_refuse(struct neff_load *l, enum neff_error cls, int code, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 int neff_no_memory(struct neff_load *l);
 /* Adds a note. Silently full beyond NEFF_NOTES_MAX, the last of which says so; a note that finds no memory is lost. */
 void neff_add_note(struct neff *n, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -65,5 +66,8 @@ int neff_json_load(struct neff_load *l);
 
 /* neff_engine.c: engine's stream and its DMA blocks into *e, whose engine and queues of sg are set. */
 int neff_engine_load(struct neff_load *l, const struct neff_subgraph *sg, const char *file, struct neff_engine *e);
+
+/* neff_debug.c: never refuses for what a debug file holds, only for want of memory. */
+int neff_debug_load(struct neff_load *l);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * JSON members: parsing with limits, and typed access that never fails on a value of another type. A document as a whole is
- * bounded in bytes and values; the long array of an engine's DMA entries is walked one entry at a time instead.
+ * JSON members: parsing with limits, and typed access that never fails on a value of another type. A document as a
+ * whole is bounded in bytes and values; the long array of an engine's DMA entries is walked one entry at a time
+ * instead.
  */
 #ifndef KYMO_FORMATS_NEFF_NEFF_VALUE_H
 #define KYMO_FORMATS_NEFF_NEFF_VALUE_H
@@ -24,13 +25,13 @@ void neff_json_freep(json_t **j);
 int neff_json_parse(struct neff_load *l, const struct neff_member *m, json_t **ret) KYMO_MUST_CHECK;
 
 /*
- * Walks a member that is an object. The array under `key` is handed to each() entry by entry, all other values are checked
- * and dropped. each() returns 0 to go on.
+ * Walks a member that is an object. The array under `key` is handed to each() entry by entry, all other values are
+ * checked and dropped. each() returns 0 to go on.
  */
-int neff_json_walk(struct neff_load *l, const struct neff_member *m, const char *key, int (*each)(void *ctx, const json_t *entry),
-                   void *ctx) KYMO_MUST_CHECK;
+int neff_json_walk(struct neff_load *l, const struct neff_member *m, const char *key,
+                   int (*each)(void *ctx, const json_t *entry), void *ctx) KYMO_MUST_CHECK;
 
-const char *neff_json_text(const json_t *object, const char *key); /* NULL: absent or no text */
+const char *neff_json_text(const json_t *object, const char *key);              /* NULL: absent or no text */
 int64_t neff_json_int(const json_t *object, const char *key, int64_t fallback); /* also from decimal text */
 
 #endif
