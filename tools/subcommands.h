@@ -7,6 +7,7 @@
 
 /* X(name, help) */
 #define KYMO_SUBCOMMANDS(X)                                                                                            \
+    X(neff, "show what a compiled program file holds")                                                                 \
     X(query, "run SQL over a profile's tables")                                                                        \
     X(verify, "prove that every record of a profile is accounted for")
 

@@ -1,0 +1,99 @@
+/* kymo neff inspect FILE: everything that a NEFF says, as text or JSON. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "formats/neff/neff.h"
+#include "tools/neff_print.h"
+#include "tools/subcommands.h"
+
+static int usage(FILE *out, int code)
+{
+    (void)fputs("usage: kymo neff inspect FILE [--json] [--engine ENGINE] [--instructions] [--arch GENERATION]\n\n"
+                "  --json          one JSON object instead of text\n"
+                "  --engine E      only this engine: tensor, scalar, gpsimd, vector, sync\n"
+                "  --instructions  list instructions too, not only how many of each opcode\n"
+                "  --arch G        operand layouts of this generation (trn1, inf2, trn2, trn3); else the file's "
+                "target, else trn2\n",
+                out);
+    return code;
+}
+
+struct options {
+    const char *file, *engine, *arch;
+    bool json, instructions, help;
+};
+
+static bool parse(int argc, char **argv, struct options *o)
+{
+    for (int i = 0; i < argc; i++) {
+        const char *a = argv[i];
+        bool more = i + 1 < argc;
+        if (!strcmp(a, "--help"))
+            o->help = true;
+        else if (!strcmp(a, "--json"))
+            o->json = true;
+        else if (!strcmp(a, "--instructions"))
+            o->instructions = true;
+        else if (!strcmp(a, "--engine") && more)
+            o->engine = argv[++i];
+        else if (!strcmp(a, "--arch") && more)
+            o->arch = argv[++i];
+        else if (a[0] != '-' && !o->file)
+            o->file = a;
+        else
+            return false;
+    }
+    return o->help || o->file;
+}
+
+/* Targets are written as sunda, v2, sunda/v2 or *. */
+static const struct kymo_arch *arch_of_target(const char *target)
+{
+    char name[32];
+    const char *slash = target ? strchr(target, '/') : NULL;
+    int n = slash ? (int)(slash - target) : -1;
+    (void)snprintf(name, sizeof name, "%s%.*s", target && target[0] == 'v' ? "NC" : "", n, target ? target : "");
+    const struct kymo_arch *arch = kymo_arch_find(name);
+    return arch ? arch : kymo_arch_get(KYMO_GEN_TRN2);
+}
+
+static int inspect(const struct options *o)
+{
+    struct neff_print p = {.engine = KYMO_ENGINE_INVALID, .instructions = o->instructions};
+    if (o->engine && (p.engine = kymo_engine_find(o->engine)) == KYMO_ENGINE_INVALID) {
+        (void)fprintf(stderr, "kymo neff: no engine \"%s\"\n", o->engine);
+        return 2;
+    }
+    if (o->arch && !(p.arch = kymo_arch_find(o->arch))) {
+        (void)fprintf(stderr, "kymo neff: no generation \"%s\"\n", o->arch);
+        return 2;
+    }
+    struct kymo_err err = {0};
+    struct neff *n KYMO_CLEANUP(neff_freep) = NULL;
+    enum neff_error cls;
+    if (neff_open_classified(o->file, NULL, 0, 0, &n, &cls, &err) < 0) {
+        (void)fprintf(stderr, "kymo neff: %s (%s)\n", err.text, neff_error_name(cls));
+        return 1;
+    }
+    p.neff = n;
+    if (!p.arch)
+        p.arch = arch_of_target(neff_target(n));
+    int r = o->json ? neff_print_json(&p, stdout) : neff_print_text(&p, stdout);
+    if (r < 0 || fflush(stdout) != 0 || ferror(stdout)) {
+        (void)fprintf(stderr, "kymo neff: cannot write: %s\n", strerror(r < 0 ? -r : errno));
+        return 1;
+    }
+    return 0;
+}
+
+int kymo_neff_main(int argc, char **argv)
+{
+    struct options o = {0};
+    if (argc >= 2 && !strcmp(argv[1], "--help"))
+        return usage(stdout, 0);
+    if (argc < 2 || strcmp(argv[1], "inspect") != 0 || !parse(argc - 2, argv + 2, &o))
+        return usage(stderr, 2);
+    return o.help ? usage(stdout, 0) : inspect(&o);
+}
