@@ -93,6 +93,34 @@ int pb_next(struct pb_cursor *c, struct pb_field *ret, const char **ret_cause)
     return 1;
 }
 
+int pb_value(uint32_t number, unsigned wire, const uint8_t *data, size_t n, struct pb_field *ret)
+{
+    const struct pb_cursor c = {.data = data, .size = n};
+    struct pb_field f = {.number = number};
+    size_t pos = 0;
+    const char *cause;
+    if (take_value(&c, &pos, wire, &f, &cause) < 0 || pos != n)
+        return -EPROTO;
+    f.wire = (enum pb_wire)wire;
+    *ret = f;
+    return 0;
+}
+
+const char *pb_wire_name(enum pb_wire wire)
+{
+    switch (wire) {
+    case PB_VARINT:
+        return "varint";
+    case PB_FIXED64:
+        return "fixed64";
+    case PB_LEN:
+        return "length-delimited";
+    case PB_FIXED32:
+        return "fixed32";
+    }
+    return "unassigned";
+}
+
 static bool wire_fits(const ProtobufCFieldDescriptor *fd, enum pb_wire wire)
 {
     switch (fd->type) {

@@ -28,6 +28,10 @@ struct pb_field {
 /* 1: *ret is the next field. 0: the end. -EPROTO: not a field; *ret_cause says why, the position stays. */
 int pb_next(struct pb_cursor *c, struct pb_field *ret, const char **ret_cause);
 
+/* A value without its tag, as protobuf-c keeps unknown fields; length-delimited ones with their length in front. */
+int pb_value(uint32_t number, unsigned wire, const uint8_t *data, size_t n, struct pb_field *ret);
+const char *pb_wire_name(enum pb_wire wire); /* varint, fixed64, length-delimited, fixed32 */
+
 /*
  * Where and why bytes that protobuf-c refused as a message of d break: the cause, with its offset in *ret_at; NULL when
  * nothing is found. Recursion follows d's message types, which must not contain themselves.

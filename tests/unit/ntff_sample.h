@@ -1,6 +1,6 @@
 /*
- * Small profiles for tests, golden files and fuzz corpora: built in memory, the same bytes in every run. An allocation that
- * fails here aborts: samples are made before failures are injected.
+ * Small profiles for tests, golden files and fuzz corpora: built in memory, the same bytes in every run. An allocation
+ * that fails here aborts: samples are made before failures are injected.
  */
 #ifndef KYMO_TESTS_UNIT_NTFF_SAMPLE_H
 #define KYMO_TESTS_UNIT_NTFF_SAMPLE_H
@@ -11,7 +11,8 @@
 #include "formats/ntff/ntff_writer.h"
 
 enum ntff_sample_kind {
-    NTFF_SAMPLE_MODEL,   /* one NEFF, LNC=1: every ring kind, every record kind, a loss, inline and blob images, patches */
+    NTFF_SAMPLE_MODEL,   /* one NEFF, LNC=1: every ring kind, every record kind, a loss, inline and blob images, patches
+                          */
     NTFF_SAMPLE_SESSION, /* two NEFFs, LNC=2: session rings, two of them in pieces, a timeline */
     NTFF_SAMPLE_IDLE,    /* rings that stored nothing, no image */
     NTFF_SAMPLE_MAX,
