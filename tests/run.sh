@@ -117,6 +117,7 @@ export logs
 
 if [ $install = 1 ]; then
     step packages 900 tools/install-deps.sh --test || finish
+    step duckdb 300 tools/fetch-duckdb.sh || finish
     step venv 900 bash -c make_venv || finish
 fi
 step build 900 bash -c 'build_preset release' || finish
