@@ -1,13 +1,17 @@
 /*
- * Writes one table as Parquet: dictionary with RLE/bit-packing, DELTA_BINARY_PACKED or PLAIN by column, zstd, statistics, page
- * index, sorting columns, key-value metadata. Rows come in batches of columns. A file is written under a temporary name
- * and published by the caller's directory rename (finish syncs it). Not thread-safe; use one writer per table and thread.
+ * Writes one table as Parquet: dictionary with RLE/bit-packing, DELTA_BINARY_PACKED or PLAIN by column, zstd,
+ * statistics, page index, sorting columns, key-value metadata. Rows come in batches of columns. A file is written under
+ * a temporary name and renamed to its own by finish, which syncs file and directory. Not thread-safe; use one writer
+ * per table and thread.
  *
  * Three ways to give a column's batch (struct parquet_column):
- *  values   n values of the column's C type (int64_t, int32_t, float, double, uint8_t for bool); valid NULL means all valid;
- *  index    n dictionary ids from parquet_writer_*_id, UINT32_MAX for null: any type, the only way for strings and lists;
- *  index + map  n ids of the caller's own (for instance a program counter's static id); column value = map[index[i]],
- *           map holding dictionary ids of this column. Many columns can share one index: this is the fast way.
+ *  values   n values of the column's C type (int64_t, int32_t, float, double, uint8_t for bool); valid NULL means all
+ * valid; index    n dictionary ids from parquet_writer_*_id, UINT32_MAX for null: any type, the only way for strings
+ * and lists; index + map  n ids of the caller's own (for instance a program counter's static id); column value =
+ * map[index[i]], map holding dictionary ids of this column. Many columns can share one index: this is the fast way. The
+ * array is taken apart once, a column's work is by distinct id, and columns that split the rows alike share encoded
+ * pages. Batches of PARQUET_BATCH_MAX rows become pages as they are; batches below half of it are copied together
+ * first. The table's sort column is declared for row groups where it was given by value and did ascend without nulls.
  */
 #ifndef KYMO_FORMATS_PARQUET_PARQUET_WRITER_H
 #define KYMO_FORMATS_PARQUET_PARQUET_WRITER_H
@@ -33,25 +37,31 @@ struct parquet_options {
 
 struct parquet_column {
     const void *values;
-    const uint8_t *valid;  /* 1 valid, 0 null, per row; with values only */
+    const uint8_t *valid; /* 1 valid, 0 null, per row; with values only */
     const uint32_t *index;
     const uint32_t *map;
-    size_t map_len;        /* checked in debug builds */
+    size_t map_len; /* must be given with map: an id beyond is -EINVAL */
 };
 
 /* No file appears before the first row: a table without rows has no file. dir must exist. */
 int parquet_writer_open(const char *dir, const struct kymo_table *table, const struct parquet_options *opt,
                         struct parquet_writer **ret, struct kymo_err *err) KYMO_MUST_CHECK;
 
-/* Dictionary ids of a column: interned, stable for the writer's life, valid over splits and row groups. PARQUET_NULL on failure (err set). */
-uint32_t parquet_writer_string_id(struct parquet_writer *w, unsigned column, const char *s, size_t len, struct kymo_err *err);
+/* Dictionary ids of a column: interned, stable for the writer's life, valid over splits and row groups. PARQUET_NULL on
+ * failure (err set). */
+uint32_t parquet_writer_string_id(struct parquet_writer *w, unsigned column, const char *s, size_t len,
+                                  struct kymo_err *err);
 uint32_t parquet_writer_int_id(struct parquet_writer *w, unsigned column, int64_t v, struct kymo_err *err);
 uint32_t parquet_writer_float_id(struct parquet_writer *w, unsigned column, double v, struct kymo_err *err);
-uint32_t parquet_writer_list_id(struct parquet_writer *w, unsigned column, const int64_t *v, size_t n, struct kymo_err *err);
-uint32_t parquet_writer_string_list_id(struct parquet_writer *w, unsigned column, const char *const *v, size_t n, struct kymo_err *err);
+uint32_t parquet_writer_list_id(struct parquet_writer *w, unsigned column, const int64_t *v, size_t n,
+                                struct kymo_err *err);
+uint32_t parquet_writer_string_list_id(struct parquet_writer *w, unsigned column, const char *const *v, size_t n,
+                                       struct kymo_err *err);
 
-/* columns: table->column_count entries; one left {0} is all null (-EINVAL when the column is required). n <= PARQUET_BATCH_MAX. */
-int parquet_writer_batch(struct parquet_writer *w, const struct parquet_column *columns, size_t n, struct kymo_err *err) KYMO_MUST_CHECK;
+/* columns: table->column_count entries; one left {0} is all null (-EINVAL when the column is required). n <=
+ * PARQUET_BATCH_MAX. */
+int parquet_writer_batch(struct parquet_writer *w, const struct parquet_column *columns, size_t n,
+                         struct kymo_err *err) KYMO_MUST_CHECK;
 
 uint64_t parquet_writer_rows(const struct parquet_writer *w);
 /* Writes the footer, syncs, closes, frees w whatever the result. */
@@ -61,12 +71,15 @@ struct parquet_writer *parquet_writer_discard(struct parquet_writer *w);
 
 /* Row-at-a-time helper for small tables: values are given one by one, null where not set; flushes by itself. */
 struct parquet_row;
-int parquet_row_open(const char *dir, const struct kymo_table *table, const struct parquet_options *opt, struct parquet_row **ret, struct kymo_err *err) KYMO_MUST_CHECK;
+int parquet_row_open(const char *dir, const struct kymo_table *table, const struct parquet_options *opt,
+                     struct parquet_row **ret, struct kymo_err *err) KYMO_MUST_CHECK;
 void parquet_row_int(struct parquet_row *r, unsigned column, int64_t v); /* int64, int32, bool */
 void parquet_row_real(struct parquet_row *r, unsigned column, double v);
 void parquet_row_string(struct parquet_row *r, unsigned column, const char *s); /* NULL: null */
 void parquet_row_list(struct parquet_row *r, unsigned column, const int64_t *v, size_t n);
-/* Ends the row. Required columns not set take the schema's empty value. First failure sticks and is reported here and by finish. */
+void parquet_row_string_list(struct parquet_row *r, unsigned column, const char *const *v, size_t n);
+/* Ends the row. Required columns not set take the schema's empty value. First failure sticks and is reported here and
+ * by finish. */
 int parquet_row_end(struct parquet_row *r, struct kymo_err *err) KYMO_MUST_CHECK;
 uint64_t parquet_row_count(const struct parquet_row *r);
 int parquet_row_finish(struct parquet_row *r, struct kymo_err *err) KYMO_MUST_CHECK;
