@@ -1,26 +1,23 @@
 /*
- * What the simulated runtime makes of a NEFF at load: per physical core and engine the final device image (preamble, main,
- * postamble), with pseudo instructions rewritten, the list of rewrites, and DMA queues with their descriptors laid out over
- * engines. Immutable after sim_image_build; may be shared by any number of threads; counted references.
+ * What the simulated runtime makes of a NEFF at load: per physical core and engine the final device image (preamble,
+ * main, postamble), with pseudo instructions rewritten, the list of rewrites, and DMA queues with their descriptors
+ * laid out over engines. Immutable after sim_image_build; may be shared by any number of threads; counted references.
  *
  * How programs are read (all G; arch/layout.h says where the fields lie):
- *   COMPARE_BRANCH  taken when register REG_A compares with VALUE (IMM0 where the form has no VALUE) by BRANCH_OP: 0 always,
- *                   1 ==, 2 <, 3 <=, 4 >, 5 >= (the wait modes' numbers), 6 !=; signed 64 bits. TARGET counts slots of its
- *                   own stream from the branch itself: the compiler's stream in a NEFF, the image in an image.
- *   MOVE            REG_DST = VALUE (IMM0)
- *   ALU_OP          REG_DST = REG_A op VALUE (IMM0); op by ALU_OP: 0 bypass (VALUE), 4 add, 8 max. 64 registers per engine.
- *   PSEUDO_DMA_TRIGGER   becomes WRITE: ADDR the queue's doorbell, VALUE the block's position on its queue. The block starts
- *                   when the WRITE ends. Each of the num_queues rings adds 1 to the block's semaphore (else the queue's)
- *                   when its share is done, so a finished block adds num_queues, also when it has fewer packets than rings.
- *   PSEUDO_DMA_DIRECT2D  becomes DMA_DIRECT2D on the engine's dynamic queue set. The whole transfer adds DMA_SEM_INC to
- *                   semaphore DMA_SEM once, when its last packet is done (increment 0: no semaphore). Bytes =
- *                   SRC_ELEM * SRC_COUNT0 * SRC_COUNT1 (a count of 0 counts as 1). Every engine used gets the same number
- *                   of packets, because the DGE record has one number for all.
+ *   MOVE, ALU_OP, COMPARE_BRANCH  as arch/layout.h says (32-bit unsigned registers). TARGET counts slots of its own
+ * stream: the compiler's stream in a NEFF, the image in an image. A compiler's HALT becomes a branch to the postamble.
+ *   PSEUDO_DMA_TRIGGER   becomes WRITE: ADDR the queue's doorbell, VALUE the block's position on its queue. The block
+ * starts when the WRITE ends. Each of the num_queues rings adds 1 to the block's semaphore (else the queue's) when its
+ * share is done, so a finished block adds num_queues, also when it has fewer packets than rings. PSEUDO_DMA_DIRECT2D
+ * becomes DMA_DIRECT2D on the engine's dynamic queue set. The whole transfer adds DMA_SEM_INC to semaphore DMA_SEM
+ * once, when its last packet is done (increment 0: no semaphore). Bytes = SRC_ELEM * SRC_COUNT0 * SRC_COUNT1 (a count
+ * of 0 counts as 1). Every engine used gets the same number of packets, because the DGE record has one number for all.
  *   PSEUDO_BRANCH_LABEL  is deleted. A NOP is inserted after each backward branch. PSEUDO_LOAD_ACT_FUNC_SET becomes
  *                   ACTIVATION_TABLE_LOAD. Any other pseudo instruction is refused with engine and pc.
  *   NOTIFY          VALUE 2 and 3: execution start and end, into INFER_STATUS; other values: an explicit record.
- * Two semaphores that no stream or queue of the core uses serve the runtime's own start and end barriers. Every execution
- * starts with all semaphores and events cleared.
+ *   EVENT_SEMAPHORE_RANGE_CLEAR  clears semaphores and events of the range, but for the runtime's two.
+ * Two semaphores that no stream or queue of the core uses serve the runtime's own start and end barriers. Every
+ * execution starts with all semaphores and events cleared.
  */
 #ifndef KYMO_DRIVER_IFACE_SIM_SIM_IMAGE_H
 #define KYMO_DRIVER_IFACE_SIM_SIM_IMAGE_H
@@ -37,7 +34,7 @@
 
 #define SIM_DMA_ENGINES 16
 #define SIM_DMA_QUEUES 16
-#define SIM_PACKET_BYTES_MAX 4096u   /* one descriptor of a static block carries at most this many bytes (G) */
+#define SIM_PACKET_BYTES_MAX 4096u /* one descriptor of a static block carries at most this many bytes (G) */
 #define SIM_BLOCK_PACKETS_MAX (1u << 20)
 #define SIM_IMAGE_SLOTS_MAX (1u << 20) /* pc has 20 bits */
 
@@ -58,9 +55,9 @@ struct sim_section {
 struct sim_engine_image {
     enum kymo_engine engine;
     uint64_t start_address;
-    uint8_t *code;  /* 64 * count */
-    uint32_t count; /* 0: the engine does nothing in this model */
-    int32_t *compiler_pc; /* per slot; -1: runtime code. Truth only */
+    uint8_t *code;                /* 64 * count */
+    uint32_t count;               /* 0: the engine does nothing in this model */
+    int32_t *compiler_pc;         /* per slot; -1: runtime code. Truth only */
     const uint8_t *compiler_code; /* the NEFF's stream; NULL: none */
     struct sim_op *ops;           /* per slot */
     struct sim_section sections[4];
@@ -77,7 +74,7 @@ struct sim_packet {
 
 struct sim_block {
     uint32_t id;
-    const char *function; /* NULL: none */
+    const char *function;       /* NULL: none */
     struct sim_packet *packets; /* grouped by engine, each engine's share in descriptor order */
     uint32_t packet_count;
     uint32_t share_first[SIM_DMA_ENGINES + 1]; /* engine e's share: packets [share_first[e], share_first[e + 1]) */
@@ -116,7 +113,8 @@ struct sim_image {
 };
 
 /* Takes ownership of neff on success. A NEFF made for another LNC is -EINVAL. */
-int sim_image_build(const struct kymo_arch *arch, unsigned lnc, struct neff *neff, uint64_t model_id, struct sim_image **ret, struct kymo_err *err) KYMO_MUST_CHECK;
+int sim_image_build(const struct kymo_arch *arch, unsigned lnc, struct neff *neff, uint64_t model_id,
+                    struct sim_image **ret, struct kymo_err *err) KYMO_MUST_CHECK;
 struct sim_image *sim_image_ref(struct sim_image *im);
 struct sim_image *sim_image_free(struct sim_image *im); /* drops one reference */
 void sim_image_freep(struct sim_image **im);
@@ -125,9 +123,9 @@ void sim_image_freep(struct sim_image **im);
 uint64_t sim_image_doorbell(unsigned nc, size_t q);
 
 /*
- * The Ntff__NeffNodeInfo of this image (graphs, instruction infos with sections and patches, queue usage), for the writer; the
- * images' bytes are the sim_engine_image codes in the order of graphs and instruction_info (engines without code have no
- * entry). NULL: out of memory. Free with ntff__neff_node_info__free_unpacked(n, NULL).
+ * The Ntff__NeffNodeInfo of this image (graphs, instruction infos with sections and patches, queue usage), for the
+ * writer; the images' bytes are the sim_engine_image codes in the order of graphs and instruction_info (engines without
+ * code have no entry). NULL: out of memory. Free with ntff__neff_node_info__free_unpacked(n, NULL).
  */
 Ntff__NeffNodeInfo *sim_image_describe(const struct sim_image *im, unsigned nd_idx, unsigned first_pcore);
 

@@ -1,12 +1,13 @@
 /*
- * Subcommands of kymo-sim: one file sim_cmd_<name>.c each, one row here, its source in CMakeLists.txt. main gets argv with
- * argv[0] = the subcommand's name and returns the exit code: 0 done, 1 failed (one line on stderr says why), 2 wrong usage.
+ * Subcommands of kymo-sim: one file sim_cmd_<name>.c each, one row here, its source in CMakeLists.txt. main gets argv
+ * with argv[0] = the subcommand's name and returns the exit code: 0 done, 1 failed (one line on stderr says why), 2
+ * wrong usage.
  */
 #ifndef KYMO_DRIVER_IFACE_SIM_SIM_SUBCOMMANDS_H
 #define KYMO_DRIVER_IFACE_SIM_SIM_SUBCOMMANDS_H
 
 /* X(name, help) */
-#define KYMO_SIM_SUBCOMMANDS(X)
+#define KYMO_SIM_SUBCOMMANDS(X) X(ntff, "run NEFFs on a simulated device and write the profile")
 
 #define X(name, help) int sim_cmd_##name##_main(int argc, char **argv);
 KYMO_SIM_SUBCOMMANDS(X)

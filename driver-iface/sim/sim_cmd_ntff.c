@@ -1,0 +1,456 @@
+/* kymo-sim ntff: runs NEFFs on a simulated device in this process and writes the profile, quickly and at any size. */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "arch/arch.h"
+#include "arch/ring.h"
+#include "base/alloc.h"
+#include "driver-iface/sim/sim_ntff.h"
+#include "driver-iface/sim/sim_subcommands.h"
+#include "driver-iface/sim/sim_truth.h"
+#include "formats/neff/neff.h"
+
+#define NEFFS_MAX 16
+#define BUFFERS_MAX 16
+#define EXECUTIONS_MAX 10000000u
+#define UNLIMITED_BYTES (1ull << 40)
+#define START_PS 12345678901234ull
+#define START_UNIX_NS 1767225600000000000ull /* fixed, so that equal commands make equal files */
+#define HOST_COPY_MAX (1u << 20)
+
+struct options {
+    const char *neffs[NEFFS_MAX];
+    size_t neff_count;
+    const char *buffers[BUFFERS_MAX]; /* RING=MB */
+    size_t buffer_count;
+    const char *instance, *driver, *output, *truth;
+    unsigned long lnc, vnc; /* lnc 0: the instance's default */
+    uint64_t executions, events, seed;
+    bool dge, drift, unlimited, fail;
+};
+
+struct run {
+    const struct options *o;
+    const struct kymo_instance *instance;
+    const struct kymo_arch *arch;
+    unsigned lnc, first_pcore, nd_idx, h2d_reasons;
+    struct kymo_ring_sizes sizes;
+    struct kymo_ring_plan plan[KYMO_RING_PLAN_MAX];
+    size_t plan_count;
+    struct sim_image *images[NEFFS_MAX];
+    size_t image_count;
+    struct sim_core *core;
+    struct sim_spill *spill;
+    struct sim_truth *truth;
+    struct sim_ntff_execution *executions;
+    size_t execution_count, execution_cap;
+};
+
+static void print_help(FILE *out)
+{
+    (void)fprintf(out,
+                  "usage: kymo-sim ntff --neff FILE... --output FILE.ntff [OPTIONS]\n"
+                  "  --neff FILE        program; several are executed in turn (a session profile)\n"
+                  "  --instance TYPE    trn2.48xlarge by default\n"
+                  "  --lnc 1|2          the instance type's default\n"
+                  "  --vnc N            logical core on the instance, 0\n"
+                  "  --executions N     1 by default\n"
+                  "  --events N         execute until at least N records were made\n"
+                  "  --dge 0|1          DGE notifications, 0\n"
+                  "  --buffer RING=MB   size of a kind of ring: INSTRUCTION, EVENT, DMA, H2D_DMA, ... (repeatable)\n"
+                  "  --unlimited        rings never fill\n"
+                  "  --driver VERSION   2.31.0 by default\n"
+                  "  --drift            Trn1, Inf2: clocks run off\n"
+                  "  --fail             the last execution fails\n"
+                  "  --seed N           1 by default\n"
+                  "  --truth DIR        writes DIR/<name of the output without .ntff>/\n");
+}
+
+enum {
+    OPT_NEFF = 256,
+    OPT_INSTANCE,
+    OPT_LNC,
+    OPT_VNC,
+    OPT_EXECUTIONS,
+    OPT_EVENTS,
+    OPT_DGE,
+    OPT_BUFFER,
+    OPT_UNLIMITED,
+    OPT_DRIVER,
+    OPT_DRIFT,
+    OPT_FAIL,
+    OPT_SEED,
+    OPT_OUTPUT,
+    OPT_TRUTH,
+    OPT_HELP
+};
+
+static const struct option long_options[] = {
+    {"neff", required_argument, NULL, OPT_NEFF},
+    {"instance", required_argument, NULL, OPT_INSTANCE},
+    {"lnc", required_argument, NULL, OPT_LNC},
+    {"vnc", required_argument, NULL, OPT_VNC},
+    {"executions", required_argument, NULL, OPT_EXECUTIONS},
+    {"events", required_argument, NULL, OPT_EVENTS},
+    {"dge", required_argument, NULL, OPT_DGE},
+    {"buffer", required_argument, NULL, OPT_BUFFER},
+    {"unlimited", no_argument, NULL, OPT_UNLIMITED},
+    {"driver", required_argument, NULL, OPT_DRIVER},
+    {"drift", no_argument, NULL, OPT_DRIFT},
+    {"fail", no_argument, NULL, OPT_FAIL},
+    {"seed", required_argument, NULL, OPT_SEED},
+    {"output", required_argument, NULL, OPT_OUTPUT},
+    {"truth", required_argument, NULL, OPT_TRUTH},
+    {"help", no_argument, NULL, OPT_HELP},
+    {NULL, 0, NULL, 0},
+};
+
+static bool parse_number(const char *name, const char *s, uint64_t max, uint64_t *ret)
+{
+    char *end;
+    errno = 0;
+    unsigned long long v = strtoull(s, &end, 10);
+    if (errno || !*s || *end || *s == '-' || v > max) {
+        (void)fprintf(stderr, "kymo-sim ntff: --%s: \"%s\" is no number from 0 to %" PRIu64 "\n", name, s, max);
+        return false;
+    }
+    *ret = v;
+    return true;
+}
+
+static bool push(const char **list, size_t *count, size_t max, const char *name, const char *value)
+{
+    if (*count == max) {
+        (void)fprintf(stderr, "kymo-sim ntff: more than %zu times --%s\n", max, name);
+        return false;
+    }
+    list[(*count)++] = value;
+    return true;
+}
+
+static bool take_number(int opt, struct options *o, uint64_t *v)
+{
+    switch (opt) {
+    case OPT_LNC:
+        if (!parse_number("lnc", optarg, 2, v))
+            return false;
+        o->lnc = *v;
+        return true;
+    case OPT_VNC:
+        if (!parse_number("vnc", optarg, 4095, v))
+            return false;
+        o->vnc = *v;
+        return true;
+    case OPT_DGE:
+        if (!parse_number("dge", optarg, 1, v))
+            return false;
+        o->dge = *v != 0;
+        return true;
+    case OPT_EXECUTIONS:
+        return parse_number("executions", optarg, EXECUTIONS_MAX, &o->executions);
+    case OPT_EVENTS:
+        return parse_number("events", optarg, UINT64_MAX / 2, &o->events);
+    default:
+        return parse_number("seed", optarg, UINT64_MAX, &o->seed);
+    }
+}
+
+/* True: go on. */
+static bool take_option(int opt, struct options *o)
+{
+    uint64_t v;
+    switch (opt) {
+    case OPT_NEFF:
+        return push(o->neffs, &o->neff_count, NEFFS_MAX, "neff", optarg);
+    case OPT_BUFFER:
+        return push(o->buffers, &o->buffer_count, BUFFERS_MAX, "buffer", optarg);
+    case OPT_INSTANCE:
+        o->instance = optarg;
+        return true;
+    case OPT_DRIVER:
+        o->driver = optarg;
+        return true;
+    case OPT_OUTPUT:
+        o->output = optarg;
+        return true;
+    case OPT_TRUTH:
+        o->truth = optarg;
+        return true;
+    case OPT_UNLIMITED:
+        o->unlimited = true;
+        return true;
+    case OPT_DRIFT:
+        o->drift = true;
+        return true;
+    case OPT_FAIL:
+        o->fail = true;
+        return true;
+    default:
+        return opt != '?' && take_number(opt, o, &v);
+    }
+}
+
+/* getenv-like source of --buffer options. */
+static const char *buffer_env(void *ctx, const char *name)
+{
+    const struct options *o = ctx;
+    static const char prefix[] = "NEURON_RT_PROFILE_BUF_";
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0)
+        return NULL;
+    const char *ring = name + sizeof prefix - 1;
+    for (size_t i = o->buffer_count; i-- > 0;) {
+        size_t n = strcspn(o->buffers[i], "=");
+        if (!strncmp(ring, o->buffers[i], n) && !strcmp(ring + n, "_MB"))
+            return o->buffers[i][n] ? o->buffers[i] + n + 1 : "";
+    }
+    return NULL;
+}
+
+static int check_buffers(const struct options *o, struct kymo_err *err)
+{
+    for (size_t i = 0; i < o->buffer_count; i++) {
+        size_t n = strcspn(o->buffers[i], "=");
+        bool known = false;
+        for (unsigned ring = 0; ring < KYMO_RING_MAX; ring++)
+            known = known || (strlen(kymo_ring_name(ring)) == n && !strncmp(kymo_ring_name(ring), o->buffers[i], n));
+        if (!known)
+            return kymo_err_set(err, -EINVAL, "--buffer %s: no such ring", o->buffers[i]);
+    }
+    return 0;
+}
+
+static int plan_rings(struct run *r, struct kymo_err *err)
+{
+    int rc = check_buffers(r->o, err);
+    if (rc >= 0)
+        rc = kymo_ring_sizes_from_env(buffer_env, (void *)(uintptr_t)r->o, &r->sizes, err);
+    if (rc < 0)
+        return rc;
+    unsigned engine;
+    r->h2d_reasons = kymo_h2d_reasons(r->arch, r->first_pcore, r->lnc, r->o->driver, &r->sizes, &engine);
+    r->plan_count = kymo_ring_plan(r->arch, r->first_pcore, r->lnc, r->o->driver, &r->sizes, r->plan);
+    uint64_t limits[KYMO_RING_PLAN_MAX];
+    for (size_t i = 0; i < r->plan_count; i++) {
+        if (r->o->unlimited)
+            r->plan[i].bytes = UNLIMITED_BYTES;
+        limits[i] = r->plan[i].bytes / KYMO_RECORD_SIZE;
+    }
+    return sim_spill_new(r->o->output, limits, r->plan_count, &r->spill, err);
+}
+
+static int load_images(struct run *r, struct kymo_err *err)
+{
+    for (size_t i = 0; i < r->o->neff_count; i++) {
+        struct neff *neff = NULL;
+        int rc = neff_open(r->o->neffs[i], NEFF_NO_DEBUG, &neff, err);
+        if (rc >= 0)
+            rc = sim_image_build(r->arch, r->lnc, neff, i + 1, &r->images[i], err);
+        if (rc < 0) {
+            neff_free(neff);
+            return rc;
+        }
+        r->image_count++;
+    }
+    return 0;
+}
+
+/* Bytes of the model's inputs or outputs on all its cores, within a bound. */
+static uint64_t io_bytes(const struct sim_image *im, const char *type)
+{
+    uint64_t n = 0;
+    for (unsigned p = 0; p < im->lnc; p++)
+        for (size_t v = 0; v < im->cores[p].subgraph->var_count; v++)
+            if (im->cores[p].subgraph->vars[v].type && !strcmp(im->cores[p].subgraph->vars[v].type, type))
+                n += im->cores[p].subgraph->vars[v].size;
+    return n < HOST_COPY_MAX ? n : HOST_COPY_MAX;
+}
+
+static int execute_one(struct run *r, bool last, struct kymo_err *err)
+{
+    unsigned at = (unsigned)(r->execution_count % r->image_count);
+    struct sim_image *im = r->images[at];
+    int rc = kymo_grow((void **)&r->executions, &r->execution_cap, r->execution_count + 1, EXECUTIONS_MAX,
+                       sizeof *r->executions);
+    if (rc < 0)
+        return kymo_err_set(err, rc, "too many executions: %zu", r->execution_count);
+    struct sim_ntff_execution *x = &r->executions[r->execution_count];
+    x->image = at;
+    rc = sim_core_host_copy(r->core, r->first_pcore, true, io_bytes(im, "input"), err);
+    if (rc >= 0)
+        rc = sim_core_execute(r->core, r->first_pcore, im, last && r->o->fail, &x->result, err);
+    if (rc >= 0)
+        rc = sim_core_host_copy(r->core, r->first_pcore, false, io_bytes(im, "output"), err);
+    if (rc < 0)
+        return rc;
+    r->execution_count++;
+    return sim_spill_check(r->spill, err);
+}
+
+static int execute_all(struct run *r, struct kymo_err *err)
+{
+    const struct options *o = r->o;
+    uint64_t want = o->executions ? o->executions : 1;
+    int rc = 0;
+    if (!o->events) {
+        for (uint64_t i = 0; rc >= 0 && i < want; i++)
+            rc = execute_one(r, i + 1 == want, err);
+        return rc;
+    }
+    while (rc >= 0 && sim_core_emitted(r->core, r->first_pcore) < o->events)
+        rc = execute_one(r, false, err);
+    return rc;
+}
+
+static int make_core(struct run *r, struct kymo_err *err)
+{
+    const struct options *o = r->o;
+    struct sim_config config = {.arch = r->arch,
+                                .lnc = r->lnc,
+                                .seed = o->seed,
+                                .dge_notifications = o->dge,
+                                .drift = o->drift,
+                                .start_ps = START_PS};
+    int rc = sim_core_new(&config, &r->core, err);
+    if (rc < 0)
+        return rc;
+    if (o->truth) {
+        r->truth = sim_truth_new(o->events <= SIM_TRUTH_DETAIL_MAX);
+        if (!r->truth)
+            return kymo_err_set(err, -ENOMEM, "no memory for the truth");
+    }
+    return sim_core_arm(r->core, r->first_pcore, r->plan, r->plan_count, sim_spill_sink(r->spill), r->truth, err);
+}
+
+static int write_profile(struct run *r, struct kymo_err *err)
+{
+    struct sim_ntff_capture cap = {.core = r->core,
+                                   .spill = r->spill,
+                                   .images = r->images,
+                                   .image_count = r->image_count,
+                                   .plan = r->plan,
+                                   .plan_count = r->plan_count,
+                                   .executions = r->executions,
+                                   .execution_count = r->execution_count,
+                                   .sizes = &r->sizes,
+                                   .instance = r->instance->type,
+                                   .driver = r->o->driver,
+                                   .nd_idx = r->nd_idx,
+                                   .first_pcore = r->first_pcore,
+                                   .vnc = (unsigned)r->o->vnc,
+                                   .lnc = r->lnc,
+                                   .h2d_reasons = r->h2d_reasons,
+                                   .dge_notifications = r->o->dge,
+                                   .start_ps = START_PS,
+                                   .start_unix_ns = START_UNIX_NS};
+    return sim_ntff_write(&cap, r->o->output, err);
+}
+
+static int write_truth(struct run *r, struct kymo_err *err)
+{
+    if (!r->truth)
+        return 0;
+    const char *slash = strrchr(r->o->output, '/'), *name = slash ? slash + 1 : r->o->output;
+    size_t n = strlen(name);
+    if (n > 5 && !strcmp(name + n - 5, ".ntff"))
+        n -= 5;
+    char *dir KYMO_FREE = kymo_asprintf("%s/%.*s", r->o->truth, (int)n, name);
+    if (!dir)
+        return kymo_err_set(err, -ENOMEM, "no memory for a path");
+    struct sim_truth_meta meta = {.ntff = name,
+                                  .instance = r->instance->type,
+                                  .mode = r->image_count > 1 ? "session" : "model",
+                                  .driver = r->o->driver,
+                                  .nd_idx = r->nd_idx,
+                                  .vnc = (unsigned)r->o->vnc,
+                                  .h2d_reasons = r->h2d_reasons};
+    return sim_core_write_truth(r->core, r->first_pcore, &meta, dir, err);
+}
+
+static int resolve(struct run *r, struct kymo_err *err)
+{
+    const struct options *o = r->o;
+    r->instance = kymo_instance_find(o->instance);
+    if (!r->instance)
+        return kymo_err_set(err, -EINVAL, "no instance type \"%s\"", o->instance);
+    r->arch = kymo_arch_get(r->instance->gen);
+    r->lnc = o->lnc ? (unsigned)o->lnc : r->instance->default_lnc;
+    int rc = kymo_arch_check_lnc(r->arch, r->lnc, err);
+    if (rc < 0)
+        return rc;
+    unsigned pcore = (unsigned)o->vnc * r->lnc;
+    r->nd_idx = pcore / r->arch->pcores_per_device;
+    r->first_pcore = pcore % r->arch->pcores_per_device;
+    if (r->nd_idx >= r->instance->devices)
+        return kymo_err_set(err, -EINVAL, "%s has no logical core %lu with LNC=%u", r->instance->type, o->vnc, r->lnc);
+    return 0;
+}
+
+static int run_all(struct run *r, struct kymo_err *err)
+{
+    int rc = resolve(r, err);
+    if (rc >= 0)
+        rc = load_images(r, err);
+    if (rc >= 0)
+        rc = plan_rings(r, err);
+    if (rc >= 0)
+        rc = make_core(r, err);
+    if (rc >= 0)
+        rc = execute_all(r, err);
+    if (rc >= 0)
+        rc = write_profile(r, err);
+    return rc < 0 ? rc : write_truth(r, err);
+}
+
+static void print_counts(const struct run *r)
+{
+    uint64_t emitted = 0, dropped = 0;
+    for (size_t i = 0; i < r->plan_count; i++) {
+        uint64_t e, d;
+        sim_core_counters(r->core, r->first_pcore, i, &e, &d);
+        emitted += e;
+        dropped += d;
+    }
+    printf("%s: %zu executions, %" PRIu64 " records, %" PRIu64 " of them dropped\n", r->o->output, r->execution_count,
+           emitted, dropped);
+}
+
+static void release(struct run *r)
+{
+    sim_core_free(r->core);
+    sim_truth_free(r->truth);
+    sim_spill_free(r->spill);
+    for (size_t i = 0; i < r->image_count; i++)
+        sim_image_free(r->images[i]);
+    kymo_free(r->executions);
+}
+
+int sim_cmd_ntff_main(int argc, char **argv)
+{
+    struct options o = {.instance = "trn2.48xlarge", .driver = "2.31.0", .seed = 1};
+    int opt;
+    while ((opt = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+        if (opt == OPT_HELP) {
+            print_help(stdout);
+            return 0;
+        }
+        if (!take_option(opt, &o))
+            return 2;
+    }
+    if (!o.neff_count || !o.output || optind != argc) {
+        print_help(stderr);
+        return 2;
+    }
+    struct run r = {.o = &o};
+    struct kymo_err err = {0};
+    int rc = run_all(&r, &err);
+    if (rc < 0)
+        (void)fprintf(stderr, "kymo-sim ntff: %s\n", err.text);
+    else
+        print_counts(&r);
+    release(&r);
+    return rc < 0;
+}

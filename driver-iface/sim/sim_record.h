@@ -1,0 +1,29 @@
+/*
+ * The simulator's own encoder of notification records (byte layout: formats/ntff/FORMAT.md). It shares no code with
+ * formats/ntff/record.c, so that each checks the other. Every function gives the low 64 bits of a record without phase
+ * and overflow marks; the high 64 are the timestamp.
+ */
+#ifndef KYMO_DRIVER_IFACE_SIM_SIM_RECORD_H
+#define KYMO_DRIVER_IFACE_SIM_SIM_RECORD_H
+
+#include <stdint.h>
+
+#include "arch/arch.h"
+
+#define SIM_MARK_LOST_BEFORE (1u << 29) /* software queue overflow */
+#define SIM_MARK_LOST_AFTER (1u << 30)  /* hardware buffer overflow */
+#define SIM_MARK_PHASE (1u << 31)
+
+enum sim_axi { SIM_SOURCE_AXI = -1 };
+
+uint64_t sim_record_start(enum kymo_engine e, uint32_t pc, uint16_t wait_cycles);
+uint64_t sim_record_end(enum kymo_engine e, uint32_t pc, uint16_t crc_in, uint16_t crc_out);
+uint64_t sim_record_explicit(enum kymo_engine e, uint32_t pc, uint16_t extended_hint);
+uint64_t sim_record_dge(enum kymo_engine e, uint32_t pc, uint16_t engines, unsigned packets_per_engine);
+/* source: enum kymo_engine or SIM_SOURCE_AXI. */
+uint64_t sim_record_sync(int source, uint8_t id, int is_semaphore, uint8_t mode, uint32_t value);
+uint64_t sim_record_dma_open(uint8_t kind, uint8_t queue);
+uint64_t sim_record_dma_close(uint8_t kind, uint8_t queue, uint32_t bytes);
+uint64_t sim_record_tpb_error(uint8_t id, uint64_t metadata);
+
+#endif

@@ -1,0 +1,508 @@
+/* Writing the files of TRUTH.md. Rows are sorted by time; edges speak in the sorted rows' numbers. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "arch/layout.h"
+#include "arch/opcode.h"
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/file.h"
+#include "driver-iface/sim/sim_record.h"
+#include "driver-iface/sim/sim_truth_internal.h"
+
+#define CHUNK 65536
+
+struct out {
+    int fd;
+    char *path;
+    uint64_t off;
+    struct kymo_buf buf;
+    int error;
+    struct kymo_err *err;
+};
+
+static int out_open(struct out *o, const char *dir, const char *name, struct kymo_err *err)
+{
+    *o = (struct out){.fd = -1, .err = err};
+    kymo_buf_init(&o->buf, 4 * CHUNK);
+    o->path = kymo_asprintf("%s/%s", dir, name);
+    if (!o->path)
+        return kymo_err_set(err, -ENOMEM, "no memory for a path");
+    o->fd = kymo_file_open(o->path, O_WRONLY | O_CREAT | O_TRUNC, 0644, err);
+    return o->fd < 0 ? o->fd : 0;
+}
+
+static void out_flush(struct out *o)
+{
+    if (!o->error)
+        o->error = kymo_file_pwrite_all(o->fd, o->buf.data, o->buf.len, o->off, o->path, o->err);
+    o->off += o->buf.len;
+    kymo_buf_reset(&o->buf);
+}
+
+static void put(struct out *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void put(struct out *o, const char *fmt, ...)
+{
+    char text[2048];
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    size_t len = n < 0 ? 0 : (size_t)n < sizeof text ? (size_t)n : sizeof text - 1;
+    if (!o->error && kymo_buf_append(&o->buf, text, len) < 0)
+        o->error = kymo_err_set(o->err, -ENOMEM, "no memory to write %s", o->path);
+    if (o->buf.len > CHUNK)
+        out_flush(o);
+}
+
+/* Times that never came are empty. */
+static void put_ps(struct out *o, uint64_t ps)
+{
+    if (ps)
+        put(o, "\t%" PRIu64, ps);
+    else
+        put(o, "\t");
+}
+
+static int out_close(struct out *o)
+{
+    if (o->fd >= 0)
+        out_flush(o);
+    o->fd = kymo_file_close(o->fd);
+    kymo_buf_done(&o->buf);
+    kymo_free(o->path);
+    o->path = NULL;
+    return o->error;
+}
+
+/* A table's order by time, and each row's place in it (SIM_TRUTH_NONE: left out). */
+struct order {
+    struct key {
+        uint64_t ps;
+        uint32_t row;
+    } * keys;
+    uint32_t *place;
+    size_t count;
+};
+
+static int compare_keys(const void *a, const void *b)
+{
+    const struct key *x = a, *y = b;
+    if (x->ps != y->ps)
+        return x->ps < y->ps ? -1 : 1;
+    return x->row < y->row ? -1 : x->row > y->row;
+}
+
+static void order_done(struct order *o)
+{
+    kymo_free(o->keys);
+    kymo_free(o->place);
+}
+
+typedef uint64_t (*time_of)(const struct sim_truth *t, size_t row);
+
+static int order_make(struct order *o, const struct sim_truth *t, size_t count, time_of when, struct kymo_err *err)
+{
+    o->keys = KYMO_NEW_ARRAY(struct key, count);
+    o->place = KYMO_NEW_ARRAY(uint32_t, count);
+    if (!o->keys || !o->place)
+        return kymo_err_set(err, -ENOMEM, "no memory to sort %zu rows", count);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t ps = when(t, i);
+        o->place[i] = SIM_TRUTH_NONE;
+        if (ps)
+            o->keys[o->count++] = (struct key){.ps = ps, .row = (uint32_t)i};
+    }
+    qsort(o->keys, o->count, sizeof *o->keys, compare_keys);
+    for (size_t i = 0; i < o->count; i++)
+        o->place[o->keys[i].row] = (uint32_t)i;
+    return 0;
+}
+
+static uint64_t time_instr(const struct sim_truth *t, size_t row)
+{
+    return t->instructions.rows[row].start_ps;
+}
+static uint64_t time_transfer(const struct sim_truth *t, size_t row)
+{
+    return t->transfers.rows[row].start_ps;
+}
+static uint64_t time_packet(const struct sim_truth *t, size_t row)
+{
+    return t->packets.rows[row].start_ps;
+}
+static uint64_t time_sync(const struct sim_truth *t, size_t row)
+{
+    return t->syncs.rows[row].ts_ps;
+}
+static uint64_t time_h2d(const struct sim_truth *t, size_t row)
+{
+    return t->h2d.rows[row].start_ps;
+}
+static uint64_t time_status(const struct sim_truth *t, size_t row)
+{
+    return t->status.rows[row].ts_ps;
+}
+
+enum { BY_INSTR, BY_TRANSFER, BY_PACKET, BY_SYNC, BY_H2D, BY_STATUS, BY_MAX };
+
+struct writer {
+    const struct sim_truth *t;
+    const struct sim_truth_ids *ids;
+    const struct sim_truth_meta *meta;
+    const struct sim_ring_state *rings;
+    size_t n_rings;
+    struct order order[BY_MAX];
+};
+
+static const char *queue_type(const struct sim_queue *q)
+{
+    if (q->software_dynamic || q->hardware_dynamic)
+        return q->hardware_dynamic ? "hardware_dynamic" : "software_dynamic";
+    switch (q->type) {
+    case NTFF__DMA_QUEUE_TYPE__DMA_QUEUE_INSTRUCTIONS:
+        return "instruction";
+    case NTFF__DMA_QUEUE_TYPE__DMA_QUEUE_WEIGHTS:
+        return "data";
+    case NTFF__DMA_QUEUE_TYPE__DMA_QUEUE_INPUT:
+        return "input";
+    case NTFF__DMA_QUEUE_TYPE__DMA_QUEUE_OUTPUT:
+        return "output";
+    default:
+        return "unknown";
+    }
+}
+
+static const char *text(const char *s)
+{
+    return s ? s : "";
+}
+
+static const struct sim_queue *queue_of(const struct writer *w, const struct sim_truth_transfer *x)
+{
+    return &w->t->images[x->image]->cores[x->pcore].queues[x->queue];
+}
+
+static void put_flops(struct out *o, const struct kymo_arch *arch, const uint8_t *rec)
+{
+    struct kymo_footprint fp = kymo_instr_footprint(arch, rec);
+    if (!fp.matmul) {
+        put(o, "\t\t%u\t%u", fp.psum_read_banks, fp.psum_write_banks);
+        return;
+    }
+    double flops = 2.0 * fp.rows * fp.cols * (double)fp.elements * arch->cost[kymo_dtype_cost(fp.dtype)] *
+                   (fp.half_pass ? 0.5 : 1);
+    put(o, "\t%.17g\t%u\t%u", flops, fp.psum_read_banks, fp.psum_write_banks);
+}
+
+static void put_instruction(struct out *o, const struct writer *w, const struct sim_truth_instr *r)
+{
+    const struct sim_image *im = w->t->images[r->image];
+    const struct sim_engine_image *ei = &im->cores[r->pcore].engines[r->engine];
+    const uint8_t *rec = ei->code + (size_t)r->slot * KYMO_INSTR_SIZE;
+    int32_t compiler_pc = ei->compiler_pc[r->slot];
+    char name[32], compiler_name[32] = "", operands[1024];
+    kymo_instr_text(im->arch, rec, operands, sizeof operands);
+    put(o, "%u\t%s\t%u\t", r->pcore, kymo_engine_name(ei->engine), r->slot);
+    if (compiler_pc >= 0)
+        put(o, "%d", compiler_pc);
+    const char *compiler = compiler_pc >= 0 ? kymo_opcode_name(ei->compiler_code[(size_t)compiler_pc * KYMO_INSTR_SIZE],
+                                                               compiler_name, sizeof compiler_name)
+                                            : "";
+    put(o, "\t%s\t%s\t%s\t%" PRIu64, kymo_opcode_name(rec[0], name, sizeof name), compiler, operands, r->start_ps);
+    put_ps(o, r->end_ps);
+    put(o, "\t%u\t%u\t%u\t%u\t%u", r->wait_cycles, r->crc_in, r->crc_out, r->start_stored, r->end_stored);
+    put_flops(o, im->arch, rec);
+    if (r->trigger_transfer == SIM_TRUTH_NONE) {
+        put(o, "\t\t\t\t%u\n", r->execution);
+        return;
+    }
+    const struct sim_truth_transfer *x = &w->t->transfers.rows[r->trigger_transfer];
+    put(o, "\t%s\t", queue_of(w, x)->name);
+    if (x->block != SIM_TRUTH_NONE)
+        put(o, "%u", queue_of(w, x)->blocks[x->block].id);
+    put(o, "\t%u\t%u\n", x->run, r->execution);
+}
+
+static void put_packet(struct out *o, const struct writer *w, const struct sim_truth_packet *r)
+{
+    const struct sim_truth_transfer *x = &w->t->transfers.rows[r->transfer];
+    const struct sim_queue *q = queue_of(w, x);
+    const struct sim_block *b = x->block == SIM_TRUTH_NONE ? NULL : &q->blocks[x->block];
+    put(o, "%u\t%u\t%u\t%s\t%s\t", x->pcore, r->engine, q->queue_index, q->name, queue_type(q));
+    if (b)
+        put(o, "%u", b->id);
+    put(o, "\t%s\t%u\t%u\t%u\t%s\t%s\t%" PRIu64, b ? text(b->function) : "", x->run, r->packet, r->bytes,
+        b ? text(b->neff->from.variable) : "", b ? text(b->neff->to.variable) : "", r->start_ps);
+    put_ps(o, r->end_ps);
+    put(o, "\t%u\t%u\t%u\n", r->start_stored, r->end_stored, x->execution);
+}
+
+static void put_transfer(struct out *o, const struct writer *w, const struct sim_truth_transfer *x)
+{
+    const struct sim_queue *q = queue_of(w, x);
+    const struct sim_block *b = x->block == SIM_TRUTH_NONE ? NULL : &q->blocks[x->block];
+    const struct sim_truth_instr *trigger =
+        x->trigger_row < w->t->instructions.count ? &w->t->instructions.rows[x->trigger_row] : NULL;
+    put(o, "%u\t%s\t", x->pcore, q->name);
+    if (b)
+        put(o, "%u", b->id);
+    put(o, "\t%s\t%u\t%" PRIu64 "\t%u\t%" PRIu64, b ? text(b->function) : "", x->run, x->bytes, x->packets,
+        x->start_ps);
+    put_ps(o, x->end_ps);
+    if (trigger) {
+        put(o, "\t%s\t%u\t%" PRIu64, kymo_engine_name((enum kymo_engine)trigger->engine), trigger->slot,
+            trigger->start_ps);
+        put_ps(o, trigger->end_ps);
+    } else {
+        put(o, "\t\t\t\t");
+    }
+    put(o, "\t%u\t%u\n", x->complete, x->execution);
+}
+
+static void put_sync(struct out *o, const struct sim_truth_sync *r)
+{
+    const char *timing = kymo_update_timing(r->mode);
+    put(o, "%u\t%s\t%u\t%u\t%u\t%u\t%s\t%s\t%" PRIu64 "\t%u\n", r->pcore,
+        r->source == SIM_SOURCE_AXI ? "AXI" : kymo_engine_name((enum kymo_engine)r->source), r->id, r->is_semaphore,
+        r->mode, r->value, kymo_update_operation(r->mode), text(timing), r->ts_ps, r->stored);
+}
+
+static void put_h2d(struct out *o, const struct writer *w, const struct sim_truth_h2d *r)
+{
+    put(o, "%u\t%u\t%u\t%u\t%s\t%s\t%u\t%" PRIu64, w->meta->nd_idx, r->nc, r->engine, r->queue,
+        text(r->what->direction), r->what->traffic, r->bytes, r->start_ps);
+    put_ps(o, r->end_ps);
+    put(o, "\t%u\t%u\n", r->start_stored, r->end_stored);
+}
+
+static void put_row(struct out *o, const struct writer *w, int table, size_t row)
+{
+    const struct sim_truth *t = w->t;
+    switch (table) {
+    case BY_INSTR:
+        put_instruction(o, w, &t->instructions.rows[row]);
+        break;
+    case BY_TRANSFER:
+        put_transfer(o, w, &t->transfers.rows[row]);
+        break;
+    case BY_PACKET:
+        put_packet(o, w, &t->packets.rows[row]);
+        break;
+    case BY_SYNC:
+        put_sync(o, &t->syncs.rows[row]);
+        break;
+    case BY_H2D:
+        put_h2d(o, w, &t->h2d.rows[row]);
+        break;
+    default: {
+        const struct sim_truth_status_row *r = &t->status.rows[row];
+        put(o, "%u\t%s\t%" PRIu64 "\t%u\t%u\n", r->pcore, r->end ? "end" : "start", r->ts_ps, r->execution, r->stored);
+        break;
+    }
+    }
+}
+
+static const struct table {
+    const char *file, *header;
+    time_of when;
+} tables[BY_MAX] = {
+    [BY_INSTR] =
+        {"instructions.tsv",
+         "pcore_idx\tengine\tpc\tcompiler_pc\topcode\tcompiler_opcode\toperands\tstart_ps\tend_ps\twait_cycles\tcrc_"
+         "in\tcrc_out\t"
+         "start_stored\tend_stored\tadjusted_flops\tpsum_read_banks\tpsum_write_banks\ttrigger_queue\ttrigger_block\t"
+         "trigger_run\texecution\n",
+         time_instr},
+    [BY_TRANSFER] = {"dma_transfers.tsv",
+                     "pcore_idx\tqueue_name\tblock_id\tfunction\trun\tbytes\tpackets\tstart_ps\tend_ps\ttrigger_"
+                     "engine\ttrigger_pc\t"
+                     "trigger_start_ps\ttrigger_end_ps\tcomplete\texecution\n",
+                     time_transfer},
+    [BY_PACKET] = {"dma_packets.tsv",
+                   "pcore_idx\tengine_idx\tqueue_idx\tqueue_name\tqueue_type\tblock_id\tfunction\trun\tpacket_"
+                   "idx\tbytes\tvariable_from\t"
+                   "variable_to\tstart_ps\tend_ps\tstart_stored\tend_stored\texecution\n",
+                   time_packet},
+    [BY_SYNC] = {"semaphores.tsv",
+                 "pcore_idx\tsource\tid\tis_semaphore\tmode\tvalue\toperation\ttiming\tts_ps\tstored\n", time_sync},
+    [BY_H2D] = {"host_dma.tsv",
+                "nd_idx\tnc_idx\tengine_idx\tqueue_idx\tdirection\ttraffic\tbytes\tstart_ps\tend_ps\tstart_stored\tend_"
+                "stored\n",
+                time_h2d},
+    [BY_STATUS] = {"status.tsv", "pcore_idx\tkind\tts_ps\texecution\tstored\n", time_status},
+};
+
+static size_t table_rows(const struct sim_truth *t, int table)
+{
+    const size_t counts[BY_MAX] = {[BY_INSTR] = t->instructions.count,
+                                   [BY_TRANSFER] = t->transfers.count,
+                                   [BY_PACKET] = t->packets.count,
+                                   [BY_SYNC] = t->syncs.count,
+                                   [BY_H2D] = t->h2d.count,
+                                   [BY_STATUS] = t->status.count};
+    return counts[table];
+}
+
+static int write_table(struct writer *w, int table, const char *dir, struct kymo_err *err)
+{
+    struct out o;
+    int r = out_open(&o, dir, tables[table].file, err);
+    if (r >= 0) {
+        put(&o, "%s", tables[table].header);
+        for (size_t i = 0; i < w->order[table].count && !o.error; i++)
+            put_row(&o, w, table, w->order[table].keys[i].row);
+    }
+    int closed = out_close(&o);
+    return r < 0 ? r : closed;
+}
+
+static uint32_t place_of(const struct writer *w, int table, uint32_t row)
+{
+    return row < table_rows(w->t, table) ? w->order[table].place[row] : SIM_TRUTH_NONE;
+}
+
+static const struct {
+    const char *kind;
+    int from, to;
+} edge_kinds[] = {[SIM_EDGE_SEMAPHORE] = {"semaphore", BY_INSTR, BY_INSTR},
+                  [SIM_EDGE_DMA_TRIGGER] = {"dma_trigger", BY_INSTR, BY_TRANSFER},
+                  [SIM_EDGE_DMA_WAIT] = {"dma_wait", BY_TRANSFER, BY_INSTR},
+                  [SIM_EDGE_PSUM] = {"same_psum_bank", BY_INSTR, BY_INSTR}};
+
+static void put_edge(struct out *o, const struct writer *w, const struct sim_truth_edge_row *r)
+{
+    int from_table = edge_kinds[r->kind].from, to_table = edge_kinds[r->kind].to;
+    uint32_t from = place_of(w, from_table, r->from), to = place_of(w, to_table, r->to);
+    if (from == SIM_TRUTH_NONE || to == SIM_TRUTH_NONE)
+        return;
+    put(o, "%s\t%.*s\t%u\t%.*s\t%u\t", edge_kinds[r->kind].kind, (int)strcspn(tables[from_table].file, "."),
+        tables[from_table].file, from, (int)strcspn(tables[to_table].file, "."), tables[to_table].file, to);
+    uint32_t update = r->kind == SIM_EDGE_SEMAPHORE || r->kind == SIM_EDGE_DMA_WAIT ? place_of(w, BY_SYNC, r->detail)
+                                                                                    : SIM_TRUTH_NONE;
+    if (r->kind == SIM_EDGE_PSUM)
+        put(o, "banks=%u\n", r->detail);
+    else if (update != SIM_TRUTH_NONE)
+        put(o, "update=%u\n", update);
+    else
+        put(o, "\n");
+}
+
+static int write_edges(struct writer *w, const char *dir, struct kymo_err *err)
+{
+    struct out o;
+    int r = out_open(&o, dir, "edges.tsv", err);
+    if (r >= 0) {
+        put(&o, "kind\tfrom_table\tfrom_row\tto_table\tto_row\tdetail\n");
+        for (size_t i = 0; i < w->t->edges.count && !o.error; i++)
+            put_edge(&o, w, &w->t->edges.rows[i]);
+    }
+    int closed = out_close(&o);
+    return r < 0 ? r : closed;
+}
+
+static int write_rings(struct writer *w, const char *dir, struct kymo_err *err)
+{
+    struct out o;
+    int r = out_open(&o, dir, "rings.tsv", err);
+    if (r >= 0) {
+        put(&o, "ring\tpcore_idx\tnc_idx\tengine_index\tbuffer_size\temitted\tstored\tdropped\tfirst_dropped_ps\tlast_"
+                "dropped_ps\n");
+        for (size_t i = 0; i < w->n_rings; i++) {
+            const struct sim_ring_state *s = &w->rings[i];
+            put(&o, "%s\t%u\t%u\t%u\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64, kymo_ring_name(s->plan.ring),
+                s->plan.pcore_idx, s->plan.nc_idx, s->plan.engine_index, s->plan.bytes, s->emitted, s->stored,
+                s->dropped);
+            put_ps(&o, s->first_dropped_ps);
+            put_ps(&o, s->last_dropped_ps);
+            put(&o, "\n");
+        }
+    }
+    int closed = out_close(&o);
+    return r < 0 ? r : closed;
+}
+
+static int write_sums(struct writer *w, const char *dir, struct kymo_err *err)
+{
+    struct out o;
+    int r = out_open(&o, dir, "sums.tsv", err);
+    if (r >= 0) {
+        put(&o, "name\tvalue\n");
+        for (size_t i = 0; i < w->n_rings; i++) {
+            const struct sim_ring_state *s = &w->rings[i];
+            char label[64];
+            kymo_ring_label(s->plan.ring, s->plan.pcore_idx, s->plan.engine_index, label, sizeof label);
+            put(&o, "%s count\t%" PRIu64 "\n%s sum_raw_ps\t%" PRIu64 "\n", label, s->stored, label, s->sum_raw);
+            put(&o, "%s xor_low\t%" PRIu64 "\n%s xor_high\t%" PRIu64 "\n", label, s->xor_low, label, s->xor_high);
+        }
+        const struct sim_truth_counts *n = &w->ids->counts;
+        put(&o, "instructions rows\t%" PRIu64 "\ndma_packets rows\t%" PRIu64 "\ndma_packets bytes\t%" PRIu64 "\n",
+            n->instructions, n->dma_packets, n->dma_bytes);
+        put(&o, "dma_transfers rows\t%" PRIu64 "\nsemaphores rows\t%" PRIu64 "\nhost_dma rows\t%" PRIu64 "\n",
+            n->dma_transfers, n->semaphores, n->host_dma);
+        put(&o, "host_dma bytes\t%" PRIu64 "\nstatus rows\t%" PRIu64 "\n", n->host_dma_bytes, n->status);
+    }
+    int closed = out_close(&o);
+    return r < 0 ? r : closed;
+}
+
+static unsigned h2d_state(unsigned reasons)
+{
+    return reasons ? (unsigned)__builtin_ctz(reasons) : 0;
+}
+
+static int write_profile(struct writer *w, const char *dir, struct kymo_err *err)
+{
+    uint64_t first = UINT64_MAX, last = 0;
+    for (size_t i = 0; i < w->n_rings; i++) {
+        if (!w->rings[i].stored)
+            continue;
+        first = w->rings[i].first_ps < first ? w->rings[i].first_ps : first;
+        last = w->rings[i].last_ps > last ? w->rings[i].last_ps : last;
+    }
+    const struct sim_truth_meta *m = w->meta;
+    struct out o;
+    int r = out_open(&o, dir, "profile.tsv", err);
+    if (r >= 0) {
+        put(&o, "key\tvalue\nntff\t%s\narch\t%s\ninstance\t%s\nlnc\t%u\n", m->ntff, w->ids->arch, m->instance,
+            w->ids->lnc);
+        put(&o, "nd_idx\t%u\nfirst_nc\t%u\nvnc\t%u\nmode\t%s\ndriver\t%s\n", m->nd_idx, w->ids->first_nc, m->vnc,
+            m->mode, m->driver);
+        put(&o, "first_ps");
+        put_ps(&o, first == UINT64_MAX ? 0 : first);
+        put(&o, "\nlast_ps");
+        put_ps(&o, last);
+        put(&o, "\ndetail\t%u\ndge_notifications\t%u\nhost_dma\t%u\n", w->t->detail, w->ids->dge_notifications,
+            h2d_state(m->h2d_reasons));
+        put(&o, "executions\t%" PRIu64 "\n", w->ids->counts.executions);
+    }
+    int closed = out_close(&o);
+    return r < 0 ? r : closed;
+}
+
+int sim_truth_write(const struct sim_truth *t, const struct sim_truth_ids *ids, const struct sim_ring_state *rings,
+                    size_t n_rings, const struct sim_truth_meta *meta, const char *dir, struct kymo_err *err)
+{
+    struct writer w = {.t = t, .ids = ids, .meta = meta, .rings = rings, .n_rings = n_rings};
+    int r = kymo_file_mkdirs(dir, err);
+    if (r >= 0)
+        r = write_profile(&w, dir, err);
+    if (r >= 0)
+        r = write_rings(&w, dir, err);
+    if (r >= 0)
+        r = write_sums(&w, dir, err);
+    for (int k = 0; r >= 0 && k < BY_MAX; k++)
+        r = order_make(&w.order[k], t, table_rows(t, k), tables[k].when, err);
+    for (int k = 0; r >= 0 && k < BY_MAX; k++)
+        r = write_table(&w, k, dir, err);
+    if (r >= 0)
+        r = write_edges(&w, dir, err);
+    for (int k = 0; k < BY_MAX; k++)
+        order_done(&w.order[k]);
+    return r;
+}
