@@ -24,6 +24,24 @@ void neff_arena_done(struct neff_arena *a)
     *a = (struct neff_arena){0};
 }
 
+void neff_arena_reset(struct neff_arena *a)
+{
+    struct neff_arena_chunk *kept = NULL;
+    for (struct neff_arena_chunk *c = a->chunks, *next; c; c = next) {
+        next = c->next;
+        if (!kept && c->size == CHUNK_SIZE) {
+            kept = c;
+            continue;
+        }
+        kymo_free(c);
+    }
+    *a = (struct neff_arena){.chunks = kept, .total = kept ? kept->size : 0};
+    if (kept) {
+        kept->used = 0;
+        kept->next = NULL;
+    }
+}
+
 static struct neff_arena_chunk *add_chunk(struct neff_arena *a, size_t need)
 {
     size_t size = need > CHUNK_SIZE ? need : CHUNK_SIZE;

@@ -29,6 +29,8 @@ struct neff_arena {
 
 /* A zeroed arena is empty. */
 void neff_arena_done(struct neff_arena *a);
+/* Empties it but keeps a chunk for what comes next. Not for arenas with names. */
+void neff_arena_reset(struct neff_arena *a);
 /* Aligned for any type, zeroed. NULL: out of memory or beyond NEFF_ARENA_MAX. */
 void *neff_arena_alloc(struct neff_arena *a, size_t n, size_t size);
 void *neff_arena_copy(struct neff_arena *a, const void *data, size_t n, size_t size);

@@ -48,11 +48,11 @@ static int find_kelf(struct neff_load *l, const struct neff_member **ret)
     const struct neff_member *m = neff_find_member(l->n, "neff.json");
     if (!m)
         return missing(l, "the top graph", "neff.json");
-    json_t *root NEFF_JSON = NULL;
-    int r = neff_json_parse(l, m, &root);
+    struct neff_json json NEFF_JSON = {0};
+    int r = neff_json_parse(l, m, &json);
     if (r < 0)
         return r;
-    const json_t *nodes = json_object_get(root, "nodes");
+    const json_t *nodes = json_object_get(json.root, "nodes");
     const struct neff_member *found = NULL;
     size_t kelf_nodes = 0;
     for (size_t i = 0; i < json_array_size(nodes); i++) {
@@ -263,15 +263,15 @@ static int note_absent(struct neff_load *l, const json_t *def, const struct neff
 static int load_definition(struct neff_load *l, struct neff_subgraph *sg)
 {
     const struct neff_member *m = neff_find_member(l->n, sg->definition);
-    json_t *def NEFF_JSON = NULL;
+    struct neff_json def NEFF_JSON = {0};
     int r = neff_json_parse(l, m, &def);
     if (r == 0)
-        r = load_queues(l, def, sg);
+        r = load_queues(l, def.root, sg);
     if (r == 0)
-        r = load_vars(l, def, sg);
+        r = load_vars(l, def.root, sg);
     if (r == 0)
-        r = load_engines(l, def, sg);
-    return r == 0 ? note_absent(l, def, sg) : r;
+        r = load_engines(l, def.root, sg);
+    return r == 0 ? note_absent(l, def.root, sg) : r;
 }
 
 /* sg01 is physical core 1, in whatever order the kelf lists them; names of another shape count by place. */
@@ -319,14 +319,14 @@ static void order_subgraphs(struct neff *n)
 
 static int load_kelf(struct neff_load *l, const struct neff_member *m)
 {
-    json_t *root NEFF_JSON = NULL;
-    int r = neff_json_parse(l, m, &root);
+    struct neff_json json NEFF_JSON = {0};
+    int r = neff_json_parse(l, m, &json);
     if (r == 0)
-        r = text_or_null(l, root, "target", &l->n->target);
+        r = text_or_null(l, json.root, "target", &l->n->target);
     if (r < 0)
         return r;
     l->n->kelf = m->name;
-    const json_t *graphs = json_object_get(root, "graphs");
+    const json_t *graphs = json_object_get(json.root, "graphs");
     size_t n = json_array_size(graphs);
     if (n == 0)
         return neff_refuse(l, NEFF_ERROR_BAD_JSON, -EPROTO, "member \"%s\": it lists no graphs", m->name);
@@ -345,14 +345,16 @@ static int load_kelf(struct neff_load *l, const struct neff_member *m)
 }
 
 /* Members that only add to the picture: a broken one is a note. */
-static int parse_optional(struct neff_load *l, const struct neff_member *m, json_t **ret)
+static int parse_optional(struct neff_load *l, const struct neff_member *m, struct neff_json *j)
 {
     struct neff_load quiet = {.n = l->n};
-    int r = neff_json_parse(&quiet, m, ret);
+    int r = neff_json_parse(&quiet, m, j);
     if (r == -ENOMEM)
         return neff_no_memory(l);
-    if (r < 0)
+    if (r < 0) {
         neff_add_note(l->n, "%s: does not parse; left out", m->name);
+        j->root = NULL;
+    }
     return 0;
 }
 
@@ -363,9 +365,9 @@ static int load_info(struct neff_load *l)
         neff_add_note(l->n, "info.json is absent: the compiler's version is not known");
         return 0;
     }
-    json_t *root NEFF_JSON = NULL;
-    int r = parse_optional(l, m, &root);
-    return r == 0 && root ? text_or_null(l, root, "tool_version", &l->n->compiler_version) : r;
+    struct neff_json json NEFF_JSON = {0};
+    int r = parse_optional(l, m, &json);
+    return r == 0 && json.root ? text_or_null(l, json.root, "tool_version", &l->n->compiler_version) : r;
 }
 
 /* Which keys hold the count is not public (G): any spelling of these, compared by letters alone. */
@@ -411,12 +413,12 @@ static int load_hlo_stats(struct neff_load *l)
         const char *slash = strrchr(m->name, '/');
         if (strcmp(slash ? slash + 1 : m->name, "hlo_stats.json") != 0)
             continue;
-        json_t *root NEFF_JSON = NULL;
-        int r = parse_optional(l, m, &root);
+        struct neff_json json NEFF_JSON = {0};
+        int r = parse_optional(l, m, &json);
         if (r < 0)
             return r;
-        l->n->mac_count = mac_count_in(root, 1);
-        if (root && l->n->mac_count < 0)
+        l->n->mac_count = mac_count_in(json.root, 1);
+        if (json.root && l->n->mac_count < 0)
             neff_add_note(l->n, "%s: no key of it is known to be the MAC count", m->name);
     }
     return 0;

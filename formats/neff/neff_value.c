@@ -1,12 +1,62 @@
 #include "formats/neff/neff_value.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 
-void neff_json_freep(json_t **j)
+/*
+ * Jansson's lexer goes on when it finds no memory for a byte of a text; it then looks for the quote that it lost beyond
+ * the end of its buffer (2.14, lex_save and lex_scan_string). So an allocation of a parse must not fail: all of them
+ * come from the document's own arena, and want of memory leaves the parser by a jump, after which the arena is dropped
+ * whole.
+ */
+static _Thread_local struct neff_arena *pool; /* of the parse under way */
+static _Thread_local jmp_buf no_memory;
+
+static void *json_allocate(size_t n)
 {
-    json_decref(*j);
+    if (!pool)
+        return kymo_malloc(n);
+    void *p = neff_arena_alloc(pool, 1, n);
+    if (!p)
+        longjmp(no_memory, 1);
+    return p;
+}
+
+static void json_release(void *p)
+{
+    if (!pool)
+        kymo_free(p);
+}
+
+static void install_allocator(void)
+{
+    json_set_alloc_funcs(json_allocate, json_release);
+}
+
+/* NULL with *e filled when the text is wrong, NULL with *ret_no_memory otherwise. */
+static json_t *parse(struct neff_arena *a, const uint8_t *data, size_t n, size_t flags, json_error_t *e,
+                     bool *ret_no_memory)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, install_allocator);
+    json_t *v = NULL;
+    *ret_no_memory = true;
+    pool = a;
+    if (setjmp(no_memory) == 0) {
+        v = json_loadb((const char *)data, n, flags, e);
+        *ret_no_memory = false;
+    }
+    pool = NULL;
+    return *ret_no_memory ? NULL : v;
+}
+
+void neff_json_done(struct neff_json *j)
+{
+    neff_arena_done(&j->memory);
+    j->root = NULL;
 }
 
 static int refuse_json(struct neff_load *l, const struct neff_member *m, size_t at, const char *why)
@@ -26,29 +76,28 @@ static bool too_many_values(const uint8_t *p, size_t n)
 
 static int refuse_parse(struct neff_load *l, const struct neff_member *m, size_t base, const json_error_t *e)
 {
-    if (json_error_code(e) == json_error_out_of_memory)
-        return neff_no_memory(l);
     return refuse_json(l, m, base + (e->position > 0 ? (size_t)e->position : 0), e->text);
 }
 
-int neff_json_parse(struct neff_load *l, const struct neff_member *m, json_t **ret)
+int neff_json_parse(struct neff_load *l, const struct neff_member *m, struct neff_json *j)
 {
     if (m->size > NEFF_JSON_MAX || too_many_values(m->data, m->size))
         return neff_refuse(l, NEFF_ERROR_LIMIT, -EFBIG, "member \"%s\": the JSON is too large", m->name);
     json_error_t e = {0};
-    json_t *root NEFF_JSON = json_loadb((const char *)m->data, m->size, 0, &e);
-    if (!root)
+    bool no_memory_left;
+    j->root = parse(&j->memory, m->data, m->size, 0, &e, &no_memory_left);
+    if (no_memory_left)
+        return neff_no_memory(l);
+    if (!j->root)
         return refuse_parse(l, m, 0, &e);
-    if (!json_is_object(root))
-        return refuse_json(l, m, 0, "it is no object");
-    *ret = KYMO_TAKE(root);
-    return 0;
+    return json_is_object(j->root) ? 0 : refuse_json(l, m, 0, "it is no object");
 }
 
 struct cursor {
     struct neff_load *l;
     const struct neff_member *m;
     size_t at;
+    struct neff_arena memory; /* of the value at hand */
 };
 
 /* The next byte that is no white space, 0 at the end. */
@@ -71,13 +120,18 @@ static int expect(struct cursor *c, char want)
     return 0;
 }
 
-static int next_value(struct cursor *c, size_t max, json_t **ret)
+/* The value lives until the next one is read. */
+static int next_value(struct cursor *c, size_t max, const json_t **ret)
 {
     (void)peek(c);
     const uint8_t *p = c->m->data + c->at;
     size_t left = c->m->size - c->at, n = left < max ? left : max;
     json_error_t e = {0};
-    json_t *v = json_loadb((const char *)p, n, JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK, &e);
+    bool no_memory_left;
+    neff_arena_reset(&c->memory);
+    json_t *v = parse(&c->memory, p, n, JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK, &e, &no_memory_left);
+    if (no_memory_left)
+        return neff_no_memory(c->l);
     if (!v && n < left && e.position > 0 && (size_t)e.position >= n)
         return neff_refuse(c->l, NEFF_ERROR_LIMIT, -EFBIG, "member \"%s\": byte %zu: a value longer than %zu bytes",
                            c->m->name, c->at, max);
@@ -96,7 +150,7 @@ static int walk_array(struct cursor *c, int (*each)(void *, const json_t *), voi
     if (peek(c) == ']')
         return expect(c, ']');
     for (size_t i = 0; i < NEFF_JSON_ENTRIES_MAX; i++) {
-        json_t *entry NEFF_JSON = NULL;
+        const json_t *entry;
         r = next_value(c, NEFF_JSON_ENTRY_MAX, &entry);
         if (r == 0)
             r = each(ctx, entry);
@@ -114,7 +168,7 @@ static int walk_array(struct cursor *c, int (*each)(void *, const json_t *), voi
 
 static int walk_pair(struct cursor *c, const char *key, int (*each)(void *, const json_t *), void *ctx)
 {
-    json_t *name NEFF_JSON = NULL;
+    const json_t *name;
     if (peek(c) != '"')
         return refuse_json(c->l, c->m, c->at, "expected a name here");
     int r = next_value(c, NEFF_JSON_ENTRY_MAX, &name);
@@ -124,7 +178,7 @@ static int walk_pair(struct cursor *c, const char *key, int (*each)(void *, cons
         return r;
     if (!strcmp(json_string_value(name), key) && peek(c) == '[')
         return walk_array(c, each, ctx);
-    json_t *value NEFF_JSON = NULL;
+    const json_t *value;
     return next_value(c, NEFF_JSON_OTHER_MAX, &value);
 }
 
@@ -154,8 +208,9 @@ int neff_json_walk(struct neff_load *l, const struct neff_member *m, const char 
 {
     if (m->size > NEFF_JSON_WALK_MAX)
         return neff_refuse(l, NEFF_ERROR_LIMIT, -EFBIG, "member \"%s\": the JSON is too large", m->name);
-    struct cursor c = {l, m, 0};
+    struct cursor c = {.l = l, .m = m};
     int r = walk_object(&c, key, each, ctx);
+    neff_arena_done(&c.memory);
     if (r == 0 && (peek(&c) != '\0' || c.at < m->size))
         r = refuse_json(l, m, c.at, "something follows the object");
     return r;

@@ -18,11 +18,16 @@
 #define NEFF_JSON_OTHER_MAX (16u << 20) /* bytes of any other value of it */
 #define NEFF_JSON_ENTRIES_MAX (16u << 20)
 
-void neff_json_freep(json_t **j);
-#define NEFF_JSON KYMO_CLEANUP(neff_json_freep)
+/* A parsed document and the memory it lies in; values live as long as it. Never json_decref them. */
+struct neff_json {
+    struct neff_arena memory;
+    json_t *root;
+};
+void neff_json_done(struct neff_json *j);
+#define NEFF_JSON KYMO_CLEANUP(neff_json_done)
 
-/* The whole member as one object; refuses (BAD_JSON, LIMIT) naming member and byte. */
-int neff_json_parse(struct neff_load *l, const struct neff_member *m, json_t **ret) KYMO_MUST_CHECK;
+/* The whole member as one object into *j, which is zeroed; refuses (BAD_JSON, LIMIT) naming member and byte. */
+int neff_json_parse(struct neff_load *l, const struct neff_member *m, struct neff_json *j) KYMO_MUST_CHECK;
 
 /*
  * Walks a member that is an object. The array under `key` is handed to each() entry by entry, all other values are

@@ -105,12 +105,24 @@ static int archive_error(struct archive *a, const char *what, struct kymo_err *e
     return kymo_err_set(err, archive_errno(a) == ENOMEM ? -ENOMEM : -EIO, "%s: %s", what, text ? text : "failed");
 }
 
+static bool has_foreign_name(const struct neff_writer *w)
+{
+    for (size_t i = 0; i < w->count; i++)
+        for (const char *p = w->members[i].name; *p; p++)
+            if ((unsigned char)*p >= 0x80)
+                return true;
+    return false;
+}
+
 /* Bytes must depend on the members alone: no time stamps, no user of this host, names as they are whatever the locale.
  */
-static int configure(struct archive *a, bool gzip, struct kymo_buf *out, struct kymo_err *err)
+static int configure(const struct neff_writer *w, struct archive *a, bool gzip, struct kymo_buf *out,
+                     struct kymo_err *err)
 {
-    if (archive_write_set_format_pax_restricted(a) != ARCHIVE_OK ||
-        archive_write_set_format_option(a, "pax", "hdrcharset", "BINARY") != ARCHIVE_OK)
+    if (archive_write_set_format_pax_restricted(a) != ARCHIVE_OK)
+        return archive_error(a, "cannot write tar", err);
+    /* The switch costs an extended header for every member, so it is set only where a name needs it. */
+    if (has_foreign_name(w) && archive_write_set_format_option(a, "pax", "hdrcharset", "BINARY") != ARCHIVE_OK)
         return archive_error(a, "cannot write tar", err);
     if (gzip && (archive_write_add_filter_gzip(a) != ARCHIVE_OK ||
                  archive_write_set_filter_option(a, "gzip", "compression-level", "1") != ARCHIVE_OK ||
@@ -148,7 +160,7 @@ static int pack_member(struct archive *a, struct archive_entry *e, const struct 
 static int pack_members(const struct neff_writer *w, struct archive *a, bool gzip, struct kymo_buf *out,
                         struct kymo_err *err)
 {
-    int r = configure(a, gzip, out, err);
+    int r = configure(w, a, gzip, out, err);
     if (r < 0)
         return r;
     struct archive_entry *e = archive_entry_new();

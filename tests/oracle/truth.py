@@ -1,0 +1,235 @@
+"""Compares the tables of one profile with the truth that the simulator wrote (driver-iface/sim/TRUTH.md).
+
+Every comparison is one of multisets: each true event is in its table once, and nothing else is. Differences come back as
+sentences; an empty list means equality.
+"""
+
+from collections import Counter
+from pathlib import Path
+import csv
+import re
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+SHOWN = 4  # differences shown per comparison
+
+
+def read_tsv(path):
+    with open(path, newline="") as f:
+        return list(csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def read_table(directory, name):
+    """All parts of a table, or None when it has no file."""
+    pattern = re.compile(rf"^{name}(_\d+)?\.parquet$")
+    parts = sorted((p for p in Path(directory).iterdir() if pattern.match(p.name)),
+                   key=lambda p: int((re.search(r"_(\d+)\.", p.name) or [0, "0"])[1]))
+    if not parts:
+        return None
+    return pa.concat_tables([pq.read_table(p) for p in parts])
+
+
+def rows_of(directory, name):
+    table = read_table(directory, name)
+    return [] if table is None else table.to_pylist()
+
+
+def integer(text, absent=None):
+    return int(text, 0) if text not in ("", None) else absent
+
+
+class Profile:
+    def __init__(self, tables, truth):
+        self.tables, self.truth = Path(tables), Path(truth)
+        self.facts = {row["key"]: row["value"] for row in read_tsv(self.truth / "profile.tsv")}
+        self.first_ns = int(self.facts["first_ps"]) // 1000
+        self.differences = []
+
+    def true(self, name):
+        path = self.truth / f"{name}.tsv"
+        return read_tsv(path) if path.exists() else []
+
+    def ts(self, ps):
+        return int(ps) // 1000 - self.first_ns
+
+    def differ(self, what, want, got):
+        """want and got are lists of tuples."""
+        want, got = Counter(want), Counter(got)
+        missing, extra = want - got, got - want
+        if missing or extra:
+            self.differences.append(
+                f"{what}: {sum(missing.values())} of {sum(want.values())} true ones are missing, e.g. {list(missing)[:SHOWN]}; "
+                f"{sum(extra.values())} too many, e.g. {list(extra)[:SHOWN]}")
+
+    def equal(self, what, want, got):
+        if want != got:
+            self.differences.append(f"{what}: expected {want}, found {got}")
+
+
+def whole(row):
+    return row["start_stored"] == "1" and row["end_stored"] == "1"
+
+
+def half(row):
+    return (row["start_stored"] == "1") != (row["end_stored"] == "1")
+
+
+def banks(text):
+    return tuple(int(b) for b in text.split(",")) if text else ()
+
+
+def check_instructions(p):
+    true = [r for r in p.true("instructions") if whole(r)]
+    got = rows_of(p.tables, "Instruction")
+    p.differ("Instruction",
+             [(int(r["pcore_idx"]), r["engine"], int(r["pc"]), r["opcode"], r["operands"], p.ts(r["start_ps"]), p.ts(r["end_ps"]),
+               integer(r["crc_in"]), integer(r["crc_out"])) for r in true],
+             [(r["pcore_idx"] or 0, r["engine"], r["pc"], r["opcode"], r["operands"], r["start_ts"], r["end_ts"], r["crc_in"],
+               r["crc_out"]) for r in got])
+    p.differ("Instruction's compiler side",
+             [(int(r["pcore_idx"]), r["engine"], int(r["pc"]),
+               integer(r["compiler_pc"]) if integer(r["compiler_pc"], -1) >= 0 else None, r["compiler_opcode"] or None)
+              for r in true],
+             [(r["pcore_idx"] or 0, r["engine"], r["pc"], r["compiler_pc"], r["compiler_opcode"]) for r in got])
+    p.differ("Instruction's FLOPs and PSUM banks",
+             [(r["engine"], int(r["pc"]), integer(r["adjusted_flops"], 0), banks(r["psum_read_banks"]),
+               banks(r["psum_write_banks"])) for r in true],
+             [(r["engine"], r["pc"], r["adjusted_flops"] or 0, tuple(r["psum_read_banks"] or ()),
+               tuple(r["psum_write_banks"] or ())) for r in got])
+    check_waits(p, true, got)
+    starts = [r["start_ts"] for r in got]
+    p.equal("Instruction is sorted by start_ts", True, starts == sorted(starts))
+    p.equal("Instruction.id is unique", len(got), len({r["id"] for r in got}))
+    p.equal("Instruction.duration_ns is end minus start", 0,
+            sum(r["duration_ns"] != r["end_ts"] - r["start_ts"] for r in got))
+
+
+def check_waits(p, true, got):
+    """Waited cycles by the engine's clock, to the nanosecond."""
+    meta = rows_of(p.tables, "Metadata")[0]
+    clocks = {"Tensor": meta["tensor_engine_clock_freq"], "Vector": meta["vector_engine_clock_freq"],
+              "Scalar": meta["scalar_engine_clock_freq"], "GpSimd": meta["gpsimd_engine_clock_freq"],
+              "Sync": meta["neuroncore_clock_freq"]}
+    key = lambda pcore, engine, pc, start: (pcore, engine, pc, start)
+    want = {}
+    for r in true:
+        want.setdefault(key(int(r["pcore_idx"]), r["engine"], int(r["pc"]), p.ts(r["start_ps"])), []).append(
+            int(r["wait_cycles"]) / clocks[r["engine"]])
+    wrong = []
+    for r in got:
+        expected = want.get(key(r["pcore_idx"] or 0, r["engine"], r["pc"], r["start_ts"]))
+        if expected and not any(abs((r["evt_wait_time_ns"] or 0) - e) <= 1 for e in expected):
+            wrong.append((r["engine"], r["pc"], r["evt_wait_time_ns"], expected))
+    p.equal("Instruction.evt_wait_time_ns", [], wrong[:SHOWN])
+
+
+def check_packets(p):
+    true = [r for r in p.true("dma_packets") if whole(r)]
+    got = rows_of(p.tables, "DmaPacket")
+    p.differ("DmaPacket",
+             [(int(r["pcore_idx"]), int(r["engine_idx"]), int(r["queue_idx"]), r["queue_name"], r["queue_type"], int(r["bytes"]),
+               p.ts(r["start_ps"]), p.ts(r["end_ps"])) for r in true],
+             [(r["pcore_idx"] or 0, r["engine_idx"], r["queue_idx"], r["queue_name"], r["queue_type"], r["transfer_bytes"],
+               r["start_ts"], r["end_ts"]) for r in got])
+    check_transfers(p, got)
+
+
+def check_transfers(p, packets):
+    named = p.facts["dge_notifications"] == "1"
+    dynamic = {"software_dynamic", "hardware_dynamic"}
+    types = {r["queue_name"]: r["queue_type"] for r in p.true("dma_packets")}
+    # A dynamic transfer without DGE notices cannot be grouped; its packets stand alone (a Warning says so).
+    known = lambda queue: named or types.get(queue) not in dynamic
+    true = [r for r in p.true("dma_transfers") if r["complete"] == "1" and known(r["queue_name"])]
+    got = rows_of(p.tables, "DmaPacketAggregated")
+    whole_profile = all(int(r["dropped"]) == 0 for r in p.true("rings"))
+    if whole_profile:
+        p.differ("DmaPacketAggregated",
+                 [(int(r["pcore_idx"]), r["queue_name"], integer(r["block_id"], -1), int(r["bytes"]), p.ts(r["start_ps"]),
+                   p.ts(r["end_ps"]), p.ts(r["trigger_start_ps"]) if r["trigger_start_ps"] else None,
+                   p.ts(r["trigger_end_ps"]) if r["trigger_end_ps"] else None) for r in true],
+                 [(r["pcore_idx"] or 0, r["queue_name"], r["block_id"], r["transfer_bytes"], r["start_ts"], r["end_ts"],
+                   r["trigger"], r["completion"]) for r in got if known(r["queue_name"])])
+    by_id = {r["id"]: r for r in got}
+    members = Counter()
+    for packet in packets:
+        if packet["packet_aggregation_id"] in by_id:
+            members[packet["packet_aggregation_id"]] += packet["transfer_bytes"]
+    p.equal("DmaPacketAggregated.transfer_bytes is the sum of its packets", 0,
+            sum(members[r["id"]] != r["transfer_bytes"] for r in got))
+
+
+def check_host_dma(p):
+    true = [r for r in p.true("host_dma") if whole(r)]
+    got = rows_of(p.tables, "HostDmaTransfer")
+    p.differ("HostDmaTransfer",
+             [(int(r["nd_idx"]), int(r["nc_idx"]), int(r["engine_idx"]), int(r["queue_idx"]), r["direction"] or None, r["traffic"],
+               int(r["bytes"]), p.ts(r["start_ps"]), p.ts(r["end_ps"])) for r in true],
+             [(r["neuron_device_idx"], r["neuroncore_idx"], r["engine_idx"], r["queue_idx"], r["direction"], r["traffic"],
+               r["transfer_bytes"], r["start_ts"], r["end_ts"]) for r in got])
+
+
+def check_semaphores(p):
+    true = [r for r in p.true("semaphores") if r["stored"] == "1"]
+    got = rows_of(p.tables, "SemaphoreUpdate")
+    signed = lambda v: int(v) - (1 << 32) if int(v) >= 1 << 31 else int(v)
+    p.differ("SemaphoreUpdate",
+             [(int(r["pcore_idx"]), r["source"], r["operation"], r["timing"] or "", signed(r["value"]), p.ts(r["ts_ps"]),
+               int(r["id"])) for r in true],
+             [(r["pcore_idx"] or 0, r["update_source"], r["update_operation_type"], r["update_trigger_timing"] or "", r["value"],
+               r["timestamp"], int(re.search(r"\d+", r["id"]).group())) for r in got])
+
+
+def check_partials(p):
+    want = Counter()
+    for name, kind in (("instructions", "instruction"), ("dma_packets", "dma_packet"), ("host_dma", "host_dma")):
+        for r in p.true(name):
+            if half(r):
+                side = "start" if r["start_stored"] == "1" else "end"
+                want[(kind, side, p.ts(r["start_ps" if side == "start" else "end_ps"]))] += 1
+    got = Counter((r["kind"], r["side"], r["ts"]) for r in rows_of(p.tables, "PartialEvent"))
+    p.differ("PartialEvent", list(want.elements()), list(got.elements()))
+
+
+def label(ring):
+    if ring["ring"] == "DMA":
+        return f"DMA-E{ring['engine_index']}(nc{ring['pcore_idx']})"
+    if ring["ring"] == "H2D_DMA":
+        return f"H2D_DMA-E{ring['engine_index']}"
+    if ring["ring"].startswith("CC_CORE"):
+        return f"{ring['ring']}-{ring['engine_index']}"
+    return f"{ring['ring']}(nc{ring['pcore_idx']})"
+
+
+def check_ledger(p):
+    got = {}
+    for r in rows_of(p.tables, "LossLedger"):
+        if r["stage"] == "device_ring":
+            sums = got.setdefault(r["ring"], Counter())
+            for column in ("emitted_records", "row_records", "partial_records", "other_records", "unknown_records", "lost_records"):
+                sums[column] += r[column] or 0
+    for ring in p.true("rings"):
+        sums = got.get(label(ring), Counter())
+        p.equal(f"LossLedger emitted of {label(ring)}", int(ring["emitted"]), sums["emitted_records"])
+        p.equal(f"LossLedger lost of {label(ring)}", int(ring["dropped"]), sums["lost_records"])
+        p.equal(f"the equation of {label(ring)}", sums["emitted_records"],
+                sum(v for k, v in sums.items() if k != "emitted_records"))
+
+
+def compare(tables, truth):
+    """All differences between the tables of a profile and its truth."""
+    p = Profile(tables, truth)
+    for check in (check_ledger, check_instructions, check_packets, check_host_dma, check_semaphores, check_partials):
+        check(p)
+    return p.differences
+
+
+if __name__ == "__main__":
+    import sys
+
+    found = compare(sys.argv[1], sys.argv[2])
+    for sentence in found:
+        print(sentence)
+    print("equal" if not found else f"{len(found)} differences")
+    sys.exit(bool(found))
