@@ -1,0 +1,54 @@
+/* What the passes over one profile share. Inside of process.c and the passes. */
+#ifndef KYMO_PIPELINE_JOB_H
+#define KYMO_PIPELINE_JOB_H
+
+#include "formats/parquet/parquet_writer.h"
+#include "pipeline/dma_queues.h"
+#include "pipeline/input.h"
+#include "pipeline/ledger.h"
+#include "pipeline/partials.h"
+#include "pipeline/process.h"
+#include "pipeline/program.h"
+#include "pipeline/scan.h"
+#include "pipeline/spill.h"
+#include "pipeline/statics.h"
+#include "pipeline/summary.h"
+#include "pipeline/timebase.h"
+#include "pipeline/timeline.h"
+#include "pipeline/warnings.h"
+
+/* What became of the transfer that an instruction launched. */
+struct job_trigger {
+    int64_t start, end;
+    uint64_t complete; /* 1: every packet of it was seen */
+};
+
+struct job {
+    const struct process_options *options;
+    struct process_result *result;
+    const char *dir; /* where tables are made */
+    struct parquet_options parquet;
+    struct input *in;
+    struct warnings *warnings;
+    struct timebase timebase;
+    struct timeline timeline;
+    struct scan scan;
+    struct programs programs;
+    struct dma_queues queues;
+    struct statics statics;
+    struct summary *summary;
+    struct partials *partials;
+    struct ledger ledger;
+    struct spill *triggers[INPUT_CORES_MAX]
+                          [KYMO_ENGINE_MAX]; /* job_trigger, by number of the trigger on its engine; NULL: no DMA */
+};
+
+int job_report(struct job *j, enum process_stage stage, uint64_t done, uint64_t total,
+               struct kymo_err *err) KYMO_MUST_CHECK;
+
+/* The passes. */
+int job_dma(struct job *j, struct kymo_err *err) KYMO_MUST_CHECK;
+int job_host_dma(struct job *j, struct kymo_err *err) KYMO_MUST_CHECK;
+int job_instructions(struct job *j, struct kymo_err *err) KYMO_MUST_CHECK;
+
+#endif

@@ -1,0 +1,37 @@
+/*
+ * The table LossLedger. For a ring,
+ *     emitted = in rows + partial + known without a row + unknown + lost.
+ * It has a row for each kind of record that it stored, and one without a kind for what was lost, since nobody saw what
+ * those records were; each row closes, and so does their sum, whose emitted side is the ring's counter. What is in rows
+ * and partial was counted by the passes that wrote them, what has no row follows from the kind: a stored record in
+ * neither sum is a fault of ours and appears as lost with cause processing. Where the file has no counters, emitted of
+ * the row without a kind is null and lost_unknown is true.
+ */
+#ifndef KYMO_PIPELINE_LEDGER_H
+#define KYMO_PIPELINE_LEDGER_H
+
+#include <stdint.h>
+
+#include "pipeline/input.h"
+#include "pipeline/scan.h"
+#include "pipeline/timebase.h"
+#include "pipeline/warnings.h"
+
+struct ledger_ring {
+    uint64_t rows[RECORD_KIND_MAX]; /* records that became part of a row */
+    uint64_t partial[RECORD_KIND_MAX];
+};
+
+struct ledger {
+    struct ledger_ring *rings; /* as scan.rings */
+    size_t count;
+};
+
+int ledger_init(struct ledger *l, const struct scan *scan, struct kymo_err *err) KYMO_MUST_CHECK;
+void ledger_done(struct ledger *l);
+int ledger_write(const struct ledger *l, const struct input *in, const struct scan *scan, const struct timebase *tb,
+                 const char *dir, struct warnings *w, struct kymo_err *err) KYMO_MUST_CHECK;
+/* Records of one ring that were lost: the number when it is known. */
+bool ledger_lost(const struct scan_ring *r, uint64_t *ret_lost);
+
+#endif

@@ -1,0 +1,21 @@
+/* A directory that appears whole or not at all: built as <path>.tmp-<pid>, then renamed to, or exchanged with, its
+ * place. */
+#ifndef KYMO_PIPELINE_OUTPUT_DIR_H
+#define KYMO_PIPELINE_OUTPUT_DIR_H
+
+#include "base/err.h"
+
+#define OUTPUT_DIR_PATH_MAX 4096
+
+struct output_dir {
+    char path[OUTPUT_DIR_PATH_MAX];
+    char work[OUTPUT_DIR_PATH_MAX]; /* "": nothing to remove */
+};
+
+/* Makes the parent directories and the empty work directory. */
+int output_dir_open(struct output_dir *d, const char *path, struct kymo_err *err) KYMO_MUST_CHECK;
+int output_dir_publish(struct output_dir *d, struct kymo_err *err) KYMO_MUST_CHECK;
+/* Removes the work directory unless it was published. */
+void output_dir_done(struct output_dir *d);
+
+#endif

@@ -1,0 +1,48 @@
+/*
+ * Reads one ring in chunks through a small cache, so that several cursors over the same ring near the same place share
+ * what was read. Not thread-safe.
+ */
+#ifndef KYMO_PIPELINE_RING_IO_H
+#define KYMO_PIPELINE_RING_IO_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "formats/ntff/ntff_reader.h"
+#include "formats/ntff/record.h"
+
+#define RING_IO_CHUNK 16384 /* records: 256 KiB */
+#define RING_IO_SLOTS 4
+
+struct ring_io {
+    const struct ntff_reader *reader;
+    size_t ring;
+    uint64_t records;
+    struct {
+        uint8_t *data;
+        uint64_t chunk; /* UINT64_MAX: empty */
+    } slots[RING_IO_SLOTS];
+};
+
+void ring_io_init(struct ring_io *io, const struct ntff_reader *reader, size_t ring);
+void ring_io_done(struct ring_io *io);
+/* Records [chunk * RING_IO_CHUNK, ...): *ret_n of them, 0 beyond the end. *ret is valid until the next call on io. */
+int ring_io_chunk(struct ring_io *io, uint64_t chunk, const uint8_t **ret, size_t *ret_n,
+                  struct kymo_err *err) KYMO_MUST_CHECK;
+
+static inline uint8_t ring_io_type(const uint8_t *rec)
+{
+    return rec[3] & 0x1f;
+}
+
+static inline bool ring_io_lost_before(const uint8_t *rec)
+{
+    return rec[3] & 0x20;
+}
+
+static inline bool ring_io_lost_after(const uint8_t *rec)
+{
+    return rec[3] & 0x40;
+}
+
+#endif

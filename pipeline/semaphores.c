@@ -1,0 +1,266 @@
+#include "pipeline/semaphores.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "arch/layout.h"
+#include "base/alloc.h"
+#include "pipeline/ring_io.h"
+
+#define SOURCES (KYMO_ENGINE_MAX + 1) /* the engines, and AXI */
+#define BATCH 16384
+#define NAMES 512 /* 256 semaphores, 256 events */
+
+struct semaphore_row semaphores_row(const struct record *rec)
+{
+    struct semaphore_row r = {
+        .value = (int32_t)rec->u.sem.value,
+        .source = rec->u.sem.engine < 0 ? "AXI" : kymo_engine_name((enum kymo_engine)rec->u.sem.engine),
+        .operation = kymo_update_operation(rec->u.sem.update_mode),
+        .timing = kymo_update_timing(rec->u.sem.update_mode),
+        .mode = rec->u.sem.update_mode,
+        .double_set_or_clear = rec->u.sem.double_set_or_clear,
+    };
+    (void)snprintf(r.id, sizeof r.id, "%c[%u]", rec->u.sem.is_semaphore ? 'S' : 'E', rec->u.sem.id);
+    return r;
+}
+
+struct cursor {
+    struct ring_io *io;
+    const struct timebase_clock *clock;
+    uint8_t pcore, source;
+    uint64_t chunk;
+    bool finished;
+    uint64_t *ps;     /* corrected times of the chunk's records of this source */
+    uint8_t *records; /* and the records: another cursor may have replaced the chunk by now */
+    size_t next, count;
+};
+
+struct table {
+    struct parquet_writer *writer;
+    uint32_t names[NAMES], operations[256], timings[256], sources[SOURCES]; /* dictionary ids by number, mode, source */
+    size_t n;
+    int64_t timestamp[BATCH];
+    int32_t value[BATCH], mode[BATCH];
+    uint32_t name_at[BATCH], mode_at[BATCH], source_at[BATCH];
+    uint8_t twice[BATCH];
+    int64_t pcore[BATCH];
+};
+
+static bool wanted(const struct input *in, const struct scan_ring *r)
+{
+    return r->ring.kind == NTFF__RING_KIND__RING_EVENT && r->ring.pcore_idx < in->cores &&
+           r->by_kind[RECORD_EVENT_SEMAPHORE];
+}
+
+static int source_of(const uint8_t *rec)
+{
+    uint8_t type = ring_io_type(rec);
+    if (type == 0x1b)
+        return KYMO_ENGINE_MAX;
+    return type >= 4 && type < 4 + 4 * KYMO_ENGINE_MAX && type % 4 == 3 ? type / 4 - 1 : -1;
+}
+
+static int fill(struct cursor *c, struct kymo_err *err)
+{
+    c->next = c->count = 0;
+    while (!c->count && !c->finished) {
+        const uint8_t *rec;
+        size_t n;
+        int r = ring_io_chunk(c->io, c->chunk, &rec, &n, err);
+        if (r < 0)
+            return r;
+        for (size_t i = 0; i < n; i++) {
+            struct record one;
+            if (source_of(rec + i * KYMO_RECORD_SIZE) != c->source)
+                continue;
+            record_decode(rec + i * KYMO_RECORD_SIZE, &one);
+            c->ps[c->count] = timebase_correct(c->clock, one.ts_ps);
+            memcpy(c->records + c->count++ * KYMO_RECORD_SIZE, rec + i * KYMO_RECORD_SIZE, KYMO_RECORD_SIZE);
+        }
+        c->finished = !n;
+        c->chunk++;
+    }
+    return 0;
+}
+
+static int open_table(struct table *t, const char *dir, const struct parquet_options *opt, struct kymo_err *err)
+{
+    int r = parquet_writer_open(dir, kymo_schema_table(KYMO_T_SEMAPHORE_UPDATE), opt, &t->writer, err);
+    if (r < 0)
+        return r;
+    for (unsigned i = 0; i < NAMES && r == 0; i++) {
+        char name[16];
+        int n = snprintf(name, sizeof name, "%c[%u]", i < 256 ? 'E' : 'S', i % 256);
+        t->names[i] = parquet_writer_string_id(t->writer, KYMO_SEMAPHORE_UPDATE_ID, name, (size_t)n, err);
+        r = t->names[i] == PARQUET_NULL ? -ENOMEM : 0;
+    }
+    for (unsigned i = 0; i < 256 && r == 0; i++) {
+        const char *op = kymo_update_operation((uint8_t)i), *timing = kymo_update_timing((uint8_t)i);
+        t->operations[i] =
+            parquet_writer_string_id(t->writer, KYMO_SEMAPHORE_UPDATE_UPDATE_OPERATION_TYPE, op, strlen(op), err);
+        t->timings[i] = PARQUET_NULL;
+        if (timing)
+            t->timings[i] = parquet_writer_string_id(t->writer, KYMO_SEMAPHORE_UPDATE_UPDATE_TRIGGER_TIMING, timing,
+                                                     strlen(timing), err);
+        r = t->operations[i] == PARQUET_NULL || (timing && t->timings[i] == PARQUET_NULL) ? -ENOMEM : 0;
+    }
+    for (unsigned i = 0; i < SOURCES && r == 0; i++) {
+        const char *name = i == KYMO_ENGINE_MAX ? "AXI" : kymo_engine_name((enum kymo_engine)i);
+        t->sources[i] =
+            parquet_writer_string_id(t->writer, KYMO_SEMAPHORE_UPDATE_UPDATE_SOURCE, name, strlen(name), err);
+        r = t->sources[i] == PARQUET_NULL ? -ENOMEM : 0;
+    }
+    return r;
+}
+
+static int flush(struct table *t, struct kymo_err *err)
+{
+    struct parquet_column c[KYMO_SEMAPHORE_UPDATE_MAX] = {0};
+    c[KYMO_SEMAPHORE_UPDATE_TIMESTAMP].values = t->timestamp;
+    c[KYMO_SEMAPHORE_UPDATE_ID] = (struct parquet_column){.index = t->name_at, .map = t->names, .map_len = NAMES};
+    c[KYMO_SEMAPHORE_UPDATE_VALUE].values = t->value;
+    c[KYMO_SEMAPHORE_UPDATE_UPDATE_SOURCE] =
+        (struct parquet_column){.index = t->source_at, .map = t->sources, .map_len = SOURCES};
+    c[KYMO_SEMAPHORE_UPDATE_DOUBLE_SET_OR_CLEAR].values = t->twice;
+    c[KYMO_SEMAPHORE_UPDATE_UPDATE_MODE].values = t->mode;
+    c[KYMO_SEMAPHORE_UPDATE_UPDATE_OPERATION_TYPE] =
+        (struct parquet_column){.index = t->mode_at, .map = t->operations, .map_len = 256};
+    c[KYMO_SEMAPHORE_UPDATE_UPDATE_TRIGGER_TIMING] =
+        (struct parquet_column){.index = t->mode_at, .map = t->timings, .map_len = 256};
+    c[KYMO_SEMAPHORE_UPDATE_PCORE_IDX].values = t->pcore;
+    int r = t->n ? parquet_writer_batch(t->writer, c, t->n, err) : 0;
+    t->n = 0;
+    return r;
+}
+
+static int add(struct table *t, const struct record *rec, const struct cursor *c, int64_t ts, struct kymo_err *err)
+{
+    size_t i = t->n++;
+    t->timestamp[i] = ts;
+    t->value[i] = (int32_t)rec->u.sem.value;
+    t->mode[i] = rec->u.sem.update_mode;
+    t->mode_at[i] = rec->u.sem.update_mode;
+    t->name_at[i] = (rec->u.sem.is_semaphore ? 256u : 0u) + rec->u.sem.id;
+    t->source_at[i] = c->source;
+    t->twice[i] = rec->u.sem.double_set_or_clear;
+    t->pcore[i] = c->pcore;
+    return t->n == BATCH ? flush(t, err) : 0;
+}
+
+struct merge {
+    struct ring_io *ios;
+    uint32_t *ring_of_io;
+    struct cursor *cursors;
+    size_t io_count, cursor_count;
+};
+
+static void merge_done(struct merge *m)
+{
+    for (size_t i = 0; m->ios && i < m->io_count; i++)
+        ring_io_done(&m->ios[i]);
+    for (size_t i = 0; m->cursors && i < m->cursor_count; i++) {
+        kymo_free(m->cursors[i].ps);
+        kymo_free(m->cursors[i].records);
+    }
+    kymo_free(m->ios);
+    kymo_free(m->ring_of_io);
+    kymo_free(m->cursors);
+}
+
+static int open_cursor(struct merge *m, const struct scan_ring *r, struct ring_io *io, unsigned source,
+                       struct kymo_err *err)
+{
+    struct cursor *c = &m->cursors[m->cursor_count++];
+    *c = (struct cursor){.io = io, .pcore = (uint8_t)r->ring.pcore_idx, .source = (uint8_t)source};
+    c->clock = source < KYMO_ENGINE_MAX ? r->clocks.by_type[4 + 4 * source + 3] : NULL;
+    c->ps = KYMO_NEW_ARRAY(uint64_t, RING_IO_CHUNK);
+    c->records = KYMO_NEW_ARRAY(uint8_t, (size_t)RING_IO_CHUNK * KYMO_RECORD_SIZE);
+    return c->ps && c->records ? 0 : kymo_err_set(err, -ENOMEM, "no memory for a cursor over semaphores");
+}
+
+static int merge_open(struct merge *m, const struct input *in, const struct scan *scan, struct kymo_err *err)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < scan->count; i++)
+        n += wanted(in, &scan->rings[i]);
+    m->ios = KYMO_NEW_ARRAY(struct ring_io, n + 1);
+    m->ring_of_io = KYMO_NEW_ARRAY(uint32_t, n + 1);
+    m->cursors = KYMO_NEW_ARRAY(struct cursor, n * SOURCES + 1);
+    if (!m->ios || !m->ring_of_io || !m->cursors)
+        return kymo_err_set(err, -ENOMEM, "no memory for the event rings");
+    for (size_t i = 0; i < scan->count; i++) {
+        if (!wanted(in, &scan->rings[i]))
+            continue;
+        struct ring_io *io = &m->ios[m->io_count];
+        ring_io_init(io, in->ntff, i);
+        m->ring_of_io[m->io_count++] = (uint32_t)i;
+        for (unsigned s = 0; s < SOURCES; s++) {
+            int r = open_cursor(m, &scan->rings[i], io, s, err);
+            if (r < 0)
+                return r;
+        }
+    }
+    return 0;
+}
+
+/* 1 and the next cursor in time, 0 at the end. */
+static int pick(struct merge *m, struct cursor **ret, struct kymo_err *err)
+{
+    struct cursor *best = NULL;
+    for (size_t i = 0; i < m->cursor_count; i++) {
+        struct cursor *c = &m->cursors[i];
+        if (c->next == c->count && !c->finished) {
+            int r = fill(c, err);
+            if (r < 0)
+                return r;
+        }
+        if (c->next < c->count && (!best || c->ps[c->next] < best->ps[best->next]))
+            best = c;
+    }
+    *ret = best;
+    return best != NULL;
+}
+
+static int run(struct merge *m, struct table *t, const struct timebase *tb, struct timeline *timeline,
+               struct ledger *ledger, struct kymo_err *err)
+{
+    size_t hint = 0;
+    struct cursor *c;
+    int r;
+    while ((r = pick(m, &c, err)) > 0) {
+        struct record rec;
+        record_decode(c->records + c->next * KYMO_RECORD_SIZE, &rec);
+        uint64_t ps = c->ps[c->next++];
+        r = add(t, &rec, c, timebase_ns(tb, ps), err);
+        if (r < 0)
+            return r;
+        timeline_count(timeline, ps, &hint);
+        ledger->rings[m->ring_of_io[c->io - m->ios]].rows[RECORD_EVENT_SEMAPHORE]++;
+    }
+    return r;
+}
+
+int semaphores_write(const struct input *in, const struct scan *scan, const struct timebase *tb,
+                     struct timeline *timeline, struct ledger *ledger, const char *dir,
+                     const struct parquet_options *opt, uint64_t *ret_rows, struct kymo_err *err)
+{
+    struct merge m = {0};
+    struct table *t KYMO_FREE = KYMO_NEW(struct table);
+    int r = t ? merge_open(&m, in, scan, err) : kymo_err_set(err, -ENOMEM, "no memory for the semaphore table");
+    if (r == 0)
+        r = open_table(t, dir, opt, err);
+    if (r == 0)
+        r = run(&m, t, tb, timeline, ledger, err);
+    if (r == 0)
+        r = flush(t, err);
+    merge_done(&m);
+    if (r < 0) {
+        if (t)
+            parquet_writer_discard(t->writer);
+        return r;
+    }
+    *ret_rows = parquet_writer_rows(t->writer);
+    return parquet_writer_finish(t->writer, err);
+}

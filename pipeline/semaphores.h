@@ -1,0 +1,32 @@
+/*
+ * The table SemaphoreUpdate, from the EVENT rings: updates, and met waits as operation none. Each source (an engine, or
+ * AXI) is in time order within a ring; the sources are merged.
+ */
+#ifndef KYMO_PIPELINE_SEMAPHORES_H
+#define KYMO_PIPELINE_SEMAPHORES_H
+
+#include <stdint.h>
+
+#include "formats/ntff/record.h"
+#include "formats/parquet/parquet_writer.h"
+#include "pipeline/ledger.h"
+#include "pipeline/scan.h"
+#include "pipeline/timeline.h"
+
+/* What a record says, in the table's words. */
+struct semaphore_row {
+    char id[16]; /* S[15], E[3] */
+    int32_t value;
+    const char *source;    /* Tensor ... Sync, AXI */
+    const char *operation; /* sem_inc, ..., none, unknown */
+    const char *timing;    /* read, complete; NULL: neither */
+    uint8_t mode;
+    bool double_set_or_clear;
+};
+struct semaphore_row semaphores_row(const struct record *rec);
+
+int semaphores_write(const struct input *in, const struct scan *scan, const struct timebase *tb,
+                     struct timeline *timeline, struct ledger *ledger, const char *dir,
+                     const struct parquet_options *opt, uint64_t *ret_rows, struct kymo_err *err) KYMO_MUST_CHECK;
+
+#endif

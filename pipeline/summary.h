@@ -1,0 +1,45 @@
+/*
+ * Everything that is summed over a profile: the tables ActiveTime, OpcodeSummary and Summary. Memory is independent of
+ * the number of events: merged busy spans go to spill files and are merged at the end. Not thread-safe. Times are ns.
+ */
+#ifndef KYMO_PIPELINE_SUMMARY_H
+#define KYMO_PIPELINE_SUMMARY_H
+
+#include <stdint.h>
+
+#include "pipeline/statics.h"
+#include "pipeline/timeline.h"
+#include "pipeline/totals.h"
+
+struct summary;
+
+/* Counts that other parts know. */
+struct summary_counts {
+    uint64_t records, event_records, rows;
+};
+
+int summary_open(const char *dir, const struct statics *statics, struct summary **ret,
+                 struct kymo_err *err) KYMO_MUST_CHECK;
+struct summary *summary_free(struct summary *s);
+
+/* In order of start. row: static row. */
+int summary_instruction(struct summary *s, uint32_t row, int64_t start, int64_t end, int64_t wait,
+                        struct kymo_err *err) KYMO_MUST_CHECK;
+/* In order of start. set, block: DMA_NONE when not known. */
+int summary_packet(struct summary *s, uint32_t set, uint32_t block, int64_t start, int64_t end, uint64_t bytes,
+                   struct kymo_err *err) KYMO_MUST_CHECK;
+void summary_transfer(struct summary *s, uint32_t block, int64_t start, int64_t end, uint64_t bytes);
+/* Notices of execution start and stop, and the span of all records. */
+struct totals_run *summary_run(struct summary *s);
+
+/* How often a block was transferred, and its bytes. */
+struct summary_load {
+    uint64_t transfers, bytes;
+};
+const struct summary_load *summary_loads(const struct summary *s); /* by block */
+
+/* Writes the three tables. */
+int summary_write(struct summary *s, const struct input *in, const struct timeline *timeline,
+                  const struct summary_counts *counts, const char *dir, struct kymo_err *err) KYMO_MUST_CHECK;
+
+#endif

@@ -1,0 +1,100 @@
+#include "pipeline/warnings.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "formats/parquet/parquet_writer.h"
+
+struct entry {
+    const char *category;
+    char *text;
+};
+
+struct warnings {
+    struct entry *entries;
+    size_t count, cap, dropped;
+};
+
+struct warnings *warnings_new(void)
+{
+    return KYMO_NEW(struct warnings);
+}
+
+struct warnings *warnings_free(struct warnings *w)
+{
+    if (!w)
+        return NULL;
+    for (size_t i = 0; i < w->count; i++)
+        kymo_free(w->entries[i].text);
+    kymo_free(w->entries);
+    kymo_free(w);
+    return NULL;
+}
+
+static int add_text(struct warnings *w, const char *category, const char *text)
+{
+    void *p = w->entries;
+    int r = kymo_grow(&p, &w->cap, w->count + 1, WARNINGS_MAX, sizeof *w->entries);
+    w->entries = p;
+    if (r < 0)
+        return r;
+    char *copy = kymo_strdup(text);
+    if (!copy)
+        return -ENOMEM;
+    w->entries[w->count++] = (struct entry){category, copy};
+    return 0;
+}
+
+void warnings_add(struct warnings *w, const char *category, const char *fmt, ...)
+{
+    char text[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    for (size_t i = 0; i < w->count; i++)
+        if (!strcmp(w->entries[i].text, text))
+            return;
+    if (add_text(w, category, text) < 0)
+        w->dropped++;
+}
+
+size_t warnings_count(const struct warnings *w)
+{
+    return w->count;
+}
+
+const char *warnings_text(const struct warnings *w, size_t i)
+{
+    return w->entries[i].text;
+}
+
+static int write_row(struct parquet_row *row, const char *category, const char *text, struct kymo_err *err)
+{
+    parquet_row_string(row, KYMO_WARNING_MESSAGE, text);
+    parquet_row_string(row, KYMO_WARNING_CATEGORY, category);
+    return parquet_row_end(row, err);
+}
+
+int warnings_write(const struct warnings *w, const char *dir, struct kymo_err *err)
+{
+    struct parquet_row *row;
+    int r = parquet_row_open(dir, kymo_schema_table(KYMO_T_WARNING), NULL, &row, err);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < w->count && r == 0; i++)
+        r = write_row(row, w->entries[i].category, w->entries[i].text, err);
+    if (w->dropped && r == 0) {
+        char text[96];
+        (void)snprintf(text, sizeof text, "%zu more warnings are not listed", w->dropped);
+        r = write_row(row, "Processing", text, err);
+    }
+    if (r < 0) {
+        parquet_row_discard(row);
+        return r;
+    }
+    return parquet_row_finish(row, err);
+}
