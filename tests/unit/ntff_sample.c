@@ -7,7 +7,10 @@
 #include "arch/arch.h"
 #include "arch/ring.h"
 #include "base/alloc.h"
+#include "base/crc32c.h"
+#include "base/file.h"
 #include "base/le.h"
+#include "formats/ntff/ntff_header.h"
 #include "formats/ntff/record.h"
 
 #define SLOT 64
@@ -405,7 +408,46 @@ const char *ntff_sample_name(enum ntff_sample_kind kind)
     return names[kind];
 }
 
+Ntff__SubgraphInfo *ntff_sample_graph(struct ntff_sample *s)
+{
+    return s->info->neff_nodes[0]->nd_node->graphs[0];
+}
+
 int ntff_sample_write(struct ntff_sample *s, const char *path, struct kymo_err *err)
 {
     return ntff_writer_write(path, s->info, s->images, s->n_images, s->rings, s->n_rings, err);
+}
+
+#define FILE_MAX (64u << 20)
+
+uint8_t *ntff_sample_read(const char *path, size_t *ret_n)
+{
+    uint8_t *data;
+    if (kymo_file_read_all(path, FILE_MAX, &data, ret_n, NULL) < 0)
+        abort();
+    return data;
+}
+
+void ntff_sample_put(const char *path, const void *data, size_t n)
+{
+    if (kymo_file_write_atomic(path, data, n, NULL) < 0)
+        abort();
+}
+
+void ntff_sample_assemble(const char *path, const uint8_t *file, const void *protobuf, size_t n)
+{
+    struct ntff_header old, h;
+    if (ntff_header_decode(file, kymo_le64(file + 0x38), path, &old, NULL) < 0)
+        abort();
+    h = old;
+    h.protobuf_size = n;
+    h.protobuf_crc32c = kymo_crc32c(0, protobuf, n);
+    if (ntff_header_lay_out(&h) < 0)
+        abort();
+    uint8_t *bytes KYMO_FREE = must(kymo_calloc(1, h.file_size));
+    ntff_header_encode(&h, bytes);
+    memcpy(bytes + NTFF_HEADER_SIZE, protobuf, n);
+    memcpy(bytes + h.instruction_base, file + old.instruction_base, h.instruction_size);
+    memcpy(bytes + h.notification_base, file + old.notification_base, h.notification_size);
+    ntff_sample_put(path, bytes, h.file_size);
 }

@@ -32,7 +32,15 @@ struct ntff_sample {
 
 struct ntff_sample *ntff_sample_new(enum ntff_sample_kind kind);
 void ntff_sample_freep(struct ntff_sample **s);
-const char *ntff_sample_name(enum ntff_sample_kind kind); /* model, session, idle */
+const char *ntff_sample_name(enum ntff_sample_kind kind);     /* model, session, idle */
+Ntff__SubgraphInfo *ntff_sample_graph(struct ntff_sample *s); /* the first one */
 int ntff_sample_write(struct ntff_sample *s, const char *path, struct kymo_err *err);
+
+/* Whole files; anything that fails aborts. The result is the caller's (kymo_free). */
+uint8_t *ntff_sample_read(const char *path, size_t *ret_n);
+void ntff_sample_put(const char *path, const void *data, size_t n);
+/* Writes file (all bytes of a sound one) with another protobuf, laid out anew around the same blob sections: no check
+ * is made. */
+void ntff_sample_assemble(const char *path, const uint8_t *file, const void *protobuf, size_t n);
 
 #endif
