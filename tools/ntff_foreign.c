@@ -33,7 +33,7 @@ int ntff_inspect_is_foreign(const char *path, bool *ret, struct kymo_err *err)
     return code;
 }
 
-static void show_facts_table(struct tree *t, const struct ntff_facts *f)
+static void show_facts_table(struct tree *t, const struct ntff_facts *f, uint64_t at)
 {
     tree_list(t, "facts");
     for (size_t i = 0; i < ntff_facts_count(f); i++) {
@@ -48,21 +48,22 @@ static void show_facts_table(struct tree *t, const struct ntff_facts *f)
         tree_u64(t, "contradicted", fact->contradicted);
         if (fact->contradicted) {
             tree_text(t, "seen_wire", pb_wire_name(fact->other_wire));
-            tree_u64(t, "seen_at", fact->other_offset);
+            tree_u64(t, "seen_at", at + fact->other_offset);
         }
         tree_close(t);
     }
     tree_close(t);
 }
 
-static void show_facts(struct tree *t, const struct ntff_facts *f)
+/* at: where in the file the message begins; all offsets shown are the file's. */
+static void show_facts(struct tree *t, const struct ntff_facts *f, uint64_t at)
 {
     uint32_t nodes = ntff_facts_nodes_number(f);
     if (nodes)
         tree_u64(t, "neff_nodes_number", nodes);
     else
         tree_text(t, "neff_nodes_number", NULL);
-    show_facts_table(t, f);
+    show_facts_table(t, f, at);
     tree_list(t, "numbers_without_fact");
     for (size_t i = 0; i < ntff_facts_other_count(f); i++) {
         const struct ntff_fact_other *o = ntff_facts_other(f, i);
@@ -71,7 +72,7 @@ static void show_facts(struct tree *t, const struct ntff_facts *f)
         tree_u64(t, "number", o->number);
         tree_text(t, "wire", pb_wire_name(o->wire));
         tree_u64(t, "seen", o->seen);
-        tree_u64(t, "first_at", o->offset);
+        tree_u64(t, "first_at", at + o->offset);
         tree_close(t);
     }
     tree_close(t);
@@ -109,14 +110,15 @@ static int show_candidate(struct tree *t, const uint8_t *data, uint64_t n, uint6
     const char *cause = NULL;
     tree_object(t, NULL);
     tree_u64(t, "offset", at);
-    size_t used = tree_pb_bytes(t, "protobuf", data + at, (size_t)(n - at), NTFF_FACTS_TOP_NUMBER_MAX, &cause);
+    size_t used =
+        tree_pb_bytes(t, "protobuf", data + at, (size_t)(n - at), (size_t)at, NTFF_FACTS_TOP_NUMBER_MAX, &cause);
     tree_u64(t, "length", used);
     tree_text(t, "ended_by", cause ? cause : "the end of the file");
     if (used > 0) {
         struct ntff_facts *f KYMO_CLEANUP(ntff_facts_freep) = ntff_facts_check(data + at, used);
         if (!f)
             return kymo_err_set(err, -ENOMEM, "out of memory");
-        show_facts(t, f);
+        show_facts(t, f, at);
         if (at == NTFF_HEADER_SIZE)
             show_header_words(t, data, file_size, at, used);
     }

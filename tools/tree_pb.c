@@ -34,16 +34,22 @@ static void show_number(struct tree *t, const struct pb_field *f)
     }
 }
 
+struct printer {
+    struct tree *t;
+    size_t base;
+};
+
 static void on_field(void *ctx, const struct pb_field *f, enum pb_kind kind, size_t offset)
 {
-    struct tree *t = ctx;
+    const struct printer *p = ctx;
+    struct tree *t = p->t;
     if (kind == PB_KIND_MESSAGE)
         tree_object(t, NULL);
     else
         tree_row(t, NULL);
     tree_u64(t, "field", f->number);
     tree_text(t, "wire", pb_wire_name(f->wire));
-    tree_u64(t, "offset", offset);
+    tree_u64(t, "offset", p->base + offset);
     if (f->wire == PB_LEN)
         tree_u64(t, "length", f->len);
     switch (kind) {
@@ -65,16 +71,18 @@ static void on_field(void *ctx, const struct pb_field *f, enum pb_kind kind, siz
 
 static void on_leave(void *ctx)
 {
-    tree_close(ctx);
-    tree_close(ctx);
+    const struct printer *p = ctx;
+    tree_close(p->t);
+    tree_close(p->t);
 }
 
 static const struct pb_dump_ops dump_ops = {.field = on_field, .leave = on_leave};
 
-size_t tree_pb_bytes(struct tree *t, const char *key, const uint8_t *data, size_t n, uint32_t top_number_max,
-                     const char **ret_cause)
+size_t tree_pb_bytes(struct tree *t, const char *key, const uint8_t *data, size_t n, size_t base,
+                     uint32_t top_number_max, const char **ret_cause)
 {
-    struct pb_dump d = {.ops = &dump_ops, .ctx = t, .top_number_max = top_number_max};
+    struct printer p = {t, base};
+    struct pb_dump d = {.ops = &dump_ops, .ctx = &p, .top_number_max = top_number_max};
     tree_list(t, key);
     size_t used = pb_dump_message(&d, data, n, ret_cause);
     tree_close(t);
@@ -85,7 +93,8 @@ static void show_unknown(struct tree *t, const ProtobufCMessage *msg)
 {
     if (msg->n_unknown_fields == 0)
         return;
-    struct pb_dump d = {.ops = &dump_ops, .ctx = t};
+    struct printer p = {t, 0};
+    struct pb_dump d = {.ops = &dump_ops, .ctx = &p};
     tree_list(t, "unknown_fields");
     for (unsigned i = 0; i < msg->n_unknown_fields; i++) {
         const ProtobufCMessageUnknownField *u = &msg->unknown_fields[i];

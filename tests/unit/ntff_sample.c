@@ -451,3 +451,34 @@ void ntff_sample_assemble(const char *path, const uint8_t *file, const void *pro
     memcpy(bytes + h.notification_base, file + old.notification_base, h.notification_size);
     ntff_sample_put(path, bytes, h.file_size);
 }
+
+static size_t put_varint(uint8_t *out, uint64_t v)
+{
+    size_t n = 0;
+    for (; v >= 0x80; v >>= 7)
+        out[n++] = (uint8_t)(v | 0x80);
+    out[n++] = (uint8_t)v;
+    return n;
+}
+
+void ntff_sample_write_foreign(const char *path)
+{
+    enum { NODES = 3, DRIVER_VERSION = 11, UNKNOWN = 13, TAIL = 256 };
+    struct ntff_sample *s KYMO_CLEANUP(ntff_sample_freep) = ntff_sample_new(NTFF_SAMPLE_MODEL);
+    size_t room = NTFF_HEADER_SIZE + ntff__neff_node_info__get_packed_size(s->info->neff_nodes[0]) + 64 + TAIL;
+    uint8_t *file KYMO_FREE = must(kymo_calloc(1, room));
+    for (size_t i = 0; i < NTFF_HEADER_SIZE; i++)
+        file[i] = (uint8_t)(i * 37 + 11);
+    size_t at = NTFF_HEADER_SIZE;
+    at += put_varint(file + at, NODES << 3 | 2);
+    at += put_varint(file + at, ntff__neff_node_info__get_packed_size(s->info->neff_nodes[0]));
+    at += ntff__neff_node_info__pack(s->info->neff_nodes[0], file + at);
+    at += put_varint(file + at, DRIVER_VERSION << 3); /* a varint, where the facts say a message */
+    at += put_varint(file + at, 2);
+    at += put_varint(file + at, UNKNOWN << 3);
+    at += put_varint(file + at, 300);
+    kymo_put_le64(file + 0x10, at - NTFF_HEADER_SIZE);
+    for (size_t i = 0; i < TAIL; i++)
+        file[at + i] = (uint8_t)(i < 16 ? 0 : i * 5);
+    ntff_sample_put(path, file, at + TAIL);
+}

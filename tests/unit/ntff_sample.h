@@ -36,6 +36,12 @@ const char *ntff_sample_name(enum ntff_sample_kind kind);     /* model, session,
 Ntff__SubgraphInfo *ntff_sample_graph(struct ntff_sample *s); /* the first one */
 int ntff_sample_write(struct ntff_sample *s, const char *path, struct kymo_err *err);
 
+/*
+ * A file as the vendor's might look by the facts: 128 bytes that mean nothing but one length, a message with their
+ * numbers, blobs. One field contradicts the facts on purpose.
+ */
+void ntff_sample_write_foreign(const char *path);
+
 /* Whole files; anything that fails aborts. The result is the caller's (kymo_free). */
 uint8_t *ntff_sample_read(const char *path, size_t *ret_n);
 void ntff_sample_put(const char *path, const void *data, size_t n);

@@ -23,5 +23,9 @@ int main(int argc, char **argv)
             return 1;
         }
     }
+    char *path KYMO_FREE = kymo_asprintf("%s/%s-foreign.ntff", argv[1], argv[2]);
+    if (!path)
+        return 1;
+    ntff_sample_write_foreign(path);
     return 0;
 }
