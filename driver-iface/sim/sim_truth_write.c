@@ -188,16 +188,25 @@ static const struct sim_queue *queue_of(const struct writer *w, const struct sim
     return &w->t->images[x->image]->cores[x->pcore].queues[x->queue];
 }
 
+/* Bank numbers, comma between. */
+static void put_banks(struct out *o, unsigned banks)
+{
+    for (unsigned b = 0, seen = 0; b < 8; b++)
+        if (banks >> b & 1)
+            put(o, seen++ ? ",%u" : "%u", b);
+}
+
 static void put_flops(struct out *o, const struct kymo_arch *arch, const uint8_t *rec)
 {
     struct kymo_footprint fp = kymo_instr_footprint(arch, rec);
-    if (!fp.matmul) {
-        put(o, "\t\t%u\t%u", fp.psum_read_banks, fp.psum_write_banks);
-        return;
-    }
-    double flops = 2.0 * fp.rows * fp.cols * (double)fp.elements * arch->cost[kymo_dtype_cost(fp.dtype)] *
-                   (fp.half_pass ? 0.5 : 1);
-    put(o, "\t%.17g\t%u\t%u", flops, fp.psum_read_banks, fp.psum_write_banks);
+    double flops = 2.0 * fp.rows * fp.cols * (double)fp.elements * arch->cost[kymo_dtype_cost(fp.dtype)];
+    if (fp.matmul)
+        put(o, "\t%.0f\t", fp.half_pass ? flops / 2 : flops);
+    else
+        put(o, "\t\t");
+    put_banks(o, fp.psum_read_banks);
+    put(o, "\t");
+    put_banks(o, fp.psum_write_banks);
 }
 
 static void put_instruction(struct out *o, const struct writer *w, const struct sim_truth_instr *r)
@@ -385,12 +394,13 @@ static void put_edge(struct out *o, const struct writer *w, const struct sim_tru
         tables[from_table].file, from, (int)strcspn(tables[to_table].file, "."), tables[to_table].file, to);
     uint32_t update = r->kind == SIM_EDGE_SEMAPHORE || r->kind == SIM_EDGE_DMA_WAIT ? place_of(w, BY_SYNC, r->detail)
                                                                                     : SIM_TRUTH_NONE;
-    if (r->kind == SIM_EDGE_PSUM)
-        put(o, "banks=%u\n", r->detail);
-    else if (update != SIM_TRUTH_NONE)
-        put(o, "update=%u\n", update);
-    else
-        put(o, "\n");
+    if (r->kind == SIM_EDGE_PSUM) {
+        put(o, "banks=");
+        put_banks(o, r->detail);
+    } else if (update != SIM_TRUTH_NONE) {
+        put(o, "update=%u", update);
+    }
+    put(o, "\n");
 }
 
 static int write_edges(struct writer *w, const char *dir, struct kymo_err *err)
