@@ -7,7 +7,8 @@
 #include "base/alloc.h"
 
 #define PREFIX "debug_info"
-#define SUFFIX ".dbg"
+#define EXTENSION "dbg"
+#define SUFFIX "." EXTENSION
 #define TOKEN_MAX 64
 
 static const struct {
@@ -59,7 +60,7 @@ static bool classify(const struct neff_member *m, struct neff_debug_file *f)
     *f = (struct neff_debug_file){.member = m, .engine = KYMO_ENGINE_INVALID};
     if (!next_token(&stem, token) || !layer_of(token, &f->layer))
         return false;
-    while (next_token(&stem, token) && strcmp(token, SUFFIX + 1) != 0) {
+    while (next_token(&stem, token) && strcmp(token, EXTENSION) != 0) {
         enum kymo_engine e = kymo_engine_find(token);
         if (e != KYMO_ENGINE_INVALID)
             f->engine = e;
