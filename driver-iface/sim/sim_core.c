@@ -69,6 +69,11 @@ int sim_core_new(const struct sim_config *config, struct sim_core **ret, struct 
     return 0;
 }
 
+void sim_core_set_slow(struct sim_core *c, double factor)
+{
+    c->slow_16 = (uint32_t)(factor * 65536);
+}
+
 struct sim_core *sim_core_free(struct sim_core *c)
 {
     if (!c)

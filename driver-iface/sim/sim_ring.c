@@ -34,11 +34,27 @@ bool sim_ring_put(struct sim_ring *r, const uint8_t record[KYMO_RECORD_SIZE])
     return true;
 }
 
+bool sim_ring_mark_last(struct sim_ring *r)
+{
+    uint64_t head = atomic_load_explicit(&r->control->head, memory_order_acquire);
+    uint8_t *mark = r->data + ((r->tail - 1) % r->records) * KYMO_RECORD_SIZE + 3;
+
+    if (r->tail == 0 || head >= r->tail)
+        return false;
+    __atomic_store_n(mark, (uint8_t)(__atomic_load_n(mark, __ATOMIC_RELAXED) | NQ_HW_MARK), __ATOMIC_RELAXED);
+    return true;
+}
+
 void sim_ring_restart(struct sim_ring *r)
 {
+    uint64_t used = r->tail < r->records ? r->tail : r->records;
+
+    memset(r->data, 0, used * KYMO_RECORD_SIZE);
+    r->tail = 0;
     atomic_store_explicit(&r->control->emitted, 0, memory_order_relaxed);
     atomic_store_explicit(&r->control->dropped, 0, memory_order_relaxed);
-    atomic_store_explicit(&r->control->head, r->tail, memory_order_release);
+    atomic_store_explicit(&r->control->head, 0, memory_order_relaxed);
+    atomic_store_explicit(&r->control->tail, 0, memory_order_release);
 }
 
 uint64_t sim_ring_layout(const struct kymo_ring_plan *plan, size_t n, uint64_t offsets[KYMO_RING_PLAN_MAX])

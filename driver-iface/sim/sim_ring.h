@@ -21,7 +21,10 @@ struct sim_ring {
 void sim_ring_init(struct sim_ring *r, struct nq_control *control, uint8_t *data, uint64_t bytes);
 /* True: stored. False: no room, counted as dropped. A head that makes no sense counts as a full ring. */
 bool sim_ring_put(struct sim_ring *r, const uint8_t record[KYMO_RECORD_SIZE]);
-/* Starts the counters anew and forgets what was not taken: what a runtime does before it traces the next execution. */
+/* Sets the mark "later records were lost" in the last record stored. False: there is none, or it was taken already. */
+bool sim_ring_mark_last(struct sim_ring *r);
+/* Empty as at the beginning: what a runtime does before it traces the next execution. The consumer must begin anew too.
+ */
 void sim_ring_restart(struct sim_ring *r);
 
 /* Where a plan's rings lie in one shared area: a control block per ring, then the rings, each on a page boundary. */

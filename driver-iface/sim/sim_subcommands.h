@@ -7,7 +7,11 @@
 #define KYMO_DRIVER_IFACE_SIM_SIM_SUBCOMMANDS_H
 
 /* X(name, help) */
-#define KYMO_SIM_SUBCOMMANDS(X) X(ntff, "run NEFFs on a simulated device and write the profile")
+#define KYMO_SIM_SUBCOMMANDS(X)                                                                                        \
+    X(ntff, "run NEFFs on a simulated device and write the profile")                                                   \
+    X(run, "run a training job on simulated devices and capture it")                                                   \
+    X(device, "hold simulated devices that ranks attach to")                                                           \
+    X(job, "one rank of a training job, over libnrt.so.1")
 
 #define X(name, help) int sim_cmd_##name##_main(int argc, char **argv);
 KYMO_SIM_SUBCOMMANDS(X)

@@ -89,7 +89,7 @@ static void add_core(struct neff_writer *w, const struct sample *s, unsigned cor
     kymo_free(def);
 }
 
-struct neff *sample_neff(const struct sample *s, unsigned cores)
+void sample_write(const struct sample *s, unsigned cores, const char *path)
 {
     struct neff_writer *w = neff_writer_new();
     MUST(w);
@@ -112,17 +112,27 @@ struct neff *sample_neff(const struct sample *s, unsigned cores)
     (void)snprintf(h.name, sizeof h.name, "sample");
     for (unsigned i = 0; i < sizeof h.uuid; i++)
         h.uuid[i] = (uint8_t)(i + 1);
+    struct kymo_err err = {0};
+    if (neff_writer_write(w, &h, path, &err) < 0) {
+        (void)fprintf(stderr, "%s\n", err.text);
+        abort();
+    }
+    neff_writer_free(w);
+}
+
+struct neff *sample_neff(const struct sample *s, unsigned cores)
+{
     char path[] = "/tmp/kymo-sample-XXXXXX";
     int fd = mkstemp(path);
     MUST(fd >= 0);
     (void)close(fd);
+    sample_write(s, cores, path);
     struct kymo_err err = {0};
     struct neff *neff = NULL;
-    if (neff_writer_write(w, &h, path, &err) < 0 || neff_open(path, 0, &neff, &err) < 0) {
+    if (neff_open(path, 0, &neff, &err) < 0) {
         (void)fprintf(stderr, "%s\n", err.text);
         abort();
     }
     (void)unlink(path);
-    neff_writer_free(w);
     return neff;
 }

@@ -25,7 +25,8 @@ void sample_free(struct sample *s);
 uint8_t *sample_op(struct sample *s, enum kymo_engine e, uint8_t opcode);
 void sample_set(const struct sample *s, uint8_t *rec, enum kymo_field f, uint64_t value);
 void sample_trigger(struct sample *s, enum kymo_engine e, const char *queue, uint32_t block);
-/* The NEFF of cores copies of the program. */
+/* The NEFF of cores copies of the program, as a file or read back. */
+void sample_write(const struct sample *s, unsigned cores, const char *path);
 struct neff *sample_neff(const struct sample *s, unsigned cores);
 
 #endif

@@ -206,9 +206,13 @@ static void test_restart(void **state)
 
     for (unsigned i = 0; i < RING_RECORDS + 2; i++)
         (void)put(&f->producer, i, 0);
+    assert_true(sim_ring_mark_last(&f->producer));
+    assert_int_equal(f->ring[(RING_RECORDS - 1) * KYMO_RECORD_SIZE + 3], NQ_PHASE | NQ_HW_MARK);
     sim_ring_restart(&f->producer);
     assert_int_equal(atomic_load(&f->control.emitted), 0);
     assert_int_equal(atomic_load(&f->control.dropped), 0);
+    assert_int_equal(f->ring[3], 0);
+    assert_false(sim_ring_mark_last(&f->producer));
     for (unsigned i = 50; i < 53; i++)
         assert_true(put(&f->producer, i, 0));
     assert_int_equal(nq_new(&f->control, f->ring, sizeof f->ring, &q, NULL), 0);

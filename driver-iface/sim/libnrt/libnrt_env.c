@@ -1,0 +1,170 @@
+/* The runtime's environment (facts: ntff.md 6, driver.md 6), and kymo's own KYMO_SIM_* for what a real device would
+ * simply do. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver-iface/sim/libnrt/libnrt.h"
+
+static int parse_u64(const char *name, const char *text, uint64_t max, uint64_t *ret, struct kymo_err *err)
+{
+    char *end = NULL;
+    unsigned long long v;
+
+    errno = 0;
+    v = strtoull(text, &end, 10);
+    if (!isdigit((unsigned char)text[0]) || *end || errno || v > max)
+        return kymo_err_set(err, -EINVAL, "%s=\"%.64s\" is not a whole number up to %llu", name, text,
+                            (unsigned long long)max);
+    *ret = v;
+    return 0;
+}
+
+static int read_u64(libnrt_getenv *get, void *ctx, const char *name, uint64_t max, uint64_t *ret, struct kymo_err *err)
+{
+    const char *text = get(ctx, name);
+
+    return text && *text ? parse_u64(name, text, max, ret, err) : 0;
+}
+
+static int read_flag(libnrt_getenv *get, void *ctx, const char *name, bool *ret, struct kymo_err *err)
+{
+    uint64_t v = *ret;
+    int r = read_u64(get, ctx, name, 1, &v, err);
+
+    if (r == 0)
+        *ret = v != 0;
+    return r;
+}
+
+/* "3", "0-7"; a list with holes has no place in a numbering that counts from the first. */
+static int read_visible(const char *text, struct libnrt_env *e, struct kymo_err *err)
+{
+    static const char name[] = "NEURON_RT_VISIBLE_CORES";
+    uint64_t first, last;
+    char head[24];
+    size_t n = strcspn(text, "-");
+    int r;
+
+    if (n >= sizeof head)
+        return kymo_err_set(err, -EINVAL, "%s=\"%.64s\" is no core and no range of cores", name, text);
+    memcpy(head, text, n);
+    head[n] = 0;
+    r = parse_u64(name, head, LIBNRT_CORES_MAX - 1, &first, err);
+    last = first;
+    if (r == 0 && text[n])
+        r = parse_u64(name, text + n + 1, LIBNRT_CORES_MAX - 1, &last, err);
+    if (r < 0)
+        return r;
+    if (last < first)
+        return kymo_err_set(err, -EINVAL, "%s=\"%.64s\": the range ends before it begins", name, text);
+    e->first_vnc = (unsigned)first;
+    e->vnc_count = (unsigned)(last - first + 1);
+    return 0;
+}
+
+static int read_cores(libnrt_getenv *get, void *ctx, struct libnrt_env *e, struct kymo_err *err)
+{
+    const char *visible = get(ctx, "NEURON_RT_VISIBLE_CORES");
+    uint64_t count = 0;
+    int r;
+
+    if (visible && *visible)
+        return read_visible(visible, e, err);
+    r = read_u64(get, ctx, "NEURON_RT_NUM_CORES", LIBNRT_CORES_MAX, &count, err);
+    e->vnc_count = (unsigned)count;
+    return r;
+}
+
+static int read_slow(libnrt_getenv *get, void *ctx, struct libnrt_env *e, struct kymo_err *err)
+{
+    const char *text = get(ctx, "KYMO_SIM_SLOW_FACTOR");
+    char *end = NULL;
+
+    e->slow_factor = 1.0;
+    if (!text || !*text)
+        return 0;
+    e->slow_factor = strtod(text, &end);
+    if (*end || !(e->slow_factor >= 0.01 && e->slow_factor <= 100.0))
+        return kymo_err_set(err, -EINVAL, "KYMO_SIM_SLOW_FACTOR=\"%.64s\" is not a number from 0.01 to 100", text);
+    return 0;
+}
+
+int libnrt_env_read(libnrt_getenv *get, void *ctx, struct libnrt_env *ret, struct kymo_err *err)
+{
+    struct libnrt_env e = {0};
+    uint64_t lnc = 0;
+    int r = kymo_ring_sizes_from_env(get, ctx, &e.sizes, err);
+
+    if (r == 0)
+        r = read_flag(get, ctx, "NEURON_RT_ENABLE_DGE_NOTIFICATIONS", &e.dge_notifications, err);
+    if (r == 0)
+        r = read_u64(get, ctx, "NEURON_RT_ASYNC_EXEC_MAX_INFLIGHT_REQUESTS", 1u << 20, &e.async_inflight, err);
+    if (r == 0)
+        r = read_u64(get, ctx, "NEURON_LOGICAL_NC_CONFIG", 2, &lnc, err);
+    if (r == 0)
+        r = read_cores(get, ctx, &e, err);
+    if (r == 0)
+        r = read_slow(get, ctx, &e, err);
+    if (r == 0)
+        r = read_u64(get, ctx, "KYMO_SIM_FAIL_EXECUTION", UINT64_MAX, &e.fail_execution, err);
+    if (r < 0)
+        return r;
+    e.lnc = (unsigned)lnc;
+    *ret = e;
+    return 0;
+}
+
+void libnrt_inspect_defaults(struct nrt_inspect_config *c)
+{
+    *c = (struct nrt_inspect_config){
+        .session_id = 1,
+        .activities = (1u << LIBNRT_ACTIVITY_MAX) - 1,
+        .device_profile = LIBNRT_PROFILE_SESSION,
+        .sys_trace_max_events = 1000000,
+        .output_dir = "./output",
+    };
+}
+
+static int read_device_profile(libnrt_getenv *get, void *ctx, struct nrt_inspect_config *c, struct kymo_err *err)
+{
+    const char *text = get(ctx, "NEURON_RT_INSPECT_DEVICE_PROFILE");
+
+    c->device_profile = LIBNRT_PROFILE_NONE;
+    if (!text || !*text || strcmp(text, "0") == 0)
+        return 0;
+    if (strcmp(text, "1") == 0 || strcmp(text, "model") == 0)
+        c->device_profile = LIBNRT_PROFILE_MODEL;
+    else if (strcmp(text, "session") == 0)
+        c->device_profile = LIBNRT_PROFILE_SESSION;
+    else
+        return kymo_err_set(err, -EINVAL, "NEURON_RT_INSPECT_DEVICE_PROFILE=\"%.64s\" is not 0, 1, model or session",
+                            text);
+    return 0;
+}
+
+int libnrt_inspect_read(libnrt_getenv *get, void *ctx, struct nrt_inspect_config *ret, struct kymo_err *err)
+{
+    struct nrt_inspect_config c;
+    const char *dir = get(ctx, "NEURON_RT_INSPECT_OUTPUT_DIR");
+    uint64_t warmup = 0;
+    int r;
+
+    libnrt_inspect_defaults(&c);
+    r = read_flag(get, ctx, "NEURON_RT_INSPECT_ENABLE", &c.enable, err);
+    if (r == 0)
+        r = read_flag(get, ctx, "NEURON_RT_INSPECT_ON_FAIL", &c.on_fail, err);
+    if (r == 0)
+        r = read_device_profile(get, ctx, &c, err);
+    if (r == 0)
+        r = read_u64(get, ctx, "NEURON_RT_INSPECT_DEVICE_PROFILE_NUM_WARMUP", 1u << 30, &warmup, err);
+    if (r < 0)
+        return r;
+    c.warmup = (unsigned)warmup;
+    if (dir && *dir && (size_t)snprintf(c.output_dir, sizeof c.output_dir, "%s", dir) >= sizeof c.output_dir)
+        return kymo_err_set(err, -ENAMETOOLONG, "NEURON_RT_INSPECT_OUTPUT_DIR is longer than %d bytes", PATH_MAX - 1);
+    *ret = c;
+    return 0;
+}

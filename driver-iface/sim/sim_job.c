@@ -1,0 +1,381 @@
+#include "driver-iface/sim/sim_job.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "formats/neff/neff.h"
+
+#define MODELS_MAX 64u
+#define TENSORS_MAX 64u
+#define TENSOR_BYTES_MAX (64ull << 20) /* what the job moves per tensor, however large the model's is */
+#define POLL_NS 200000
+#define POLLS_MAX 3000000u
+
+struct model {
+    nrt_model_t *handle;
+    nrt_tensor_set_t *inputs, *outputs;
+    nrt_tensor_t *tensors[TENSORS_MAX];
+    size_t n_tensors;
+    nrt_tensor_t *batch, *result; /* written and read at each step; NULL: the model has none */
+};
+
+struct run {
+    const struct nrt_api *api;
+    const struct sim_job *job;
+    struct model models[MODELS_MAX];
+    size_t n_models;
+    uint8_t *host; /* TENSOR_BYTES_MAX */
+    nrta_error_tracker_t *errors;
+    nrt_profile_continuous_options_t *continuous;
+    bool in_session;
+};
+
+static const struct kymo_option rows[] = {{.name = "neff",
+                                           .type = KYMO_OPTION_LIST,
+                                           .arg = "FILE",
+                                           .required = true,
+                                           .offset = offsetof(struct sim_job, neffs),
+                                           .help = "program to load; several are executed in turn at each step"},
+                                          {.name = "steps",
+                                           .type = KYMO_OPTION_U64,
+                                           .arg = "N",
+                                           .def = "1",
+                                           .min = 1,
+                                           .max = 1000000,
+                                           .offset = offsetof(struct sim_job, steps),
+                                           .help = "steps to run"},
+                                          {.name = "rank",
+                                           .type = KYMO_OPTION_U64,
+                                           .arg = "R",
+                                           .def = "0",
+                                           .max = 65535,
+                                           .offset = offsetof(struct sim_job, rank),
+                                           .help = "number that the printed lines carry"},
+                                          {.name = "capture",
+                                           .type = KYMO_OPTION_CHOICE,
+                                           .choices = "none|continuous|session",
+                                           .def = "none",
+                                           .offset = offsetof(struct sim_job, capture),
+                                           .help = "what the job itself captures"},
+                                          {.name = "capture-steps",
+                                           .type = KYMO_OPTION_TEXT,
+                                           .arg = "LIST",
+                                           .offset = offsetof(struct sim_job, capture_steps),
+                                           .help = "steps to capture, from 0, as 3,5-7 (default: the last)"},
+                                          {.name = "output",
+                                           .type = KYMO_OPTION_TEXT,
+                                           .arg = "DIR",
+                                           .def = "./output",
+                                           .offset = offsetof(struct sim_job, output),
+                                           .help = "directory for the captures"},
+                                          {.name = "async",
+                                           .type = KYMO_OPTION_FLAG,
+                                           .offset = offsetof(struct sim_job, async),
+                                           .help = "schedule executions instead of waiting for each"},
+                                          {0}};
+
+int sim_job_parse(const char *program, int argc, char **argv, struct sim_job *ret)
+{
+    const struct kymo_options spec = {
+        .program = program, .about = "One rank of a simulated training job.", .rows = rows};
+
+    return kymo_options_main(&spec, argc, argv, ret);
+}
+
+static const char *parse_number(const char *p, uint64_t *ret)
+{
+    char *end;
+
+    if (!isdigit((unsigned char)*p))
+        return NULL;
+    errno = 0;
+    *ret = strtoull(p, &end, 10);
+    return errno ? NULL : end;
+}
+
+int sim_job_step_in(const char *list, uint64_t step, bool *ret, struct kymo_err *err)
+{
+    const char *p = list;
+
+    *ret = false;
+    for (;;) {
+        uint64_t first, last;
+
+        p = parse_number(p, &first);
+        last = first;
+        if (p && *p == '-')
+            p = parse_number(p + 1, &last);
+        if (!p || last < first || (*p && *p != ','))
+            return kymo_err_set(err, -EINVAL, "\"%.64s\" is no list of steps such as 3,5-7", list);
+        if (step >= first && step <= last)
+            *ret = true;
+        if (!*p)
+            return 0;
+        p++;
+    }
+}
+
+static bool captured(const struct sim_job *job, uint64_t step)
+{
+    bool in = false;
+
+    if (!job->capture_steps)
+        return job->capture == SIM_JOB_SESSION || step == job->steps - 1;
+    return sim_job_step_in(job->capture_steps, step, &in, NULL) == 0 && in;
+}
+
+static int check(NRT_STATUS status, const char *what, struct kymo_err *err)
+{
+    if (status == NRT_SUCCESS)
+        return 0;
+    return kymo_err_set(err, -EIO, "%s: %s (%d)", what, nrt_status_name(status), (int)status);
+}
+
+static int add_tensor(struct run *x, struct model *m, const struct neff_var *var, bool input, struct kymo_err *err)
+{
+    uint64_t size = var->size < TENSOR_BYTES_MAX ? var->size : TENSOR_BYTES_MAX;
+    nrt_tensor_t *t = NULL;
+    int r;
+
+    if (size == 0 || m->n_tensors == TENSORS_MAX)
+        return 0;
+    r = check(x->api->nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, size, NULL, &t), "nrt_tensor_allocate", err);
+    if (r < 0)
+        return r;
+    m->tensors[m->n_tensors++] = t;
+    if (input)
+        r = check(x->api->nrt_tensor_write(t, x->host, 0, size), "nrt_tensor_write", err);
+    if (r == 0)
+        r = check(x->api->nrt_add_tensor_to_tensor_set(input ? m->inputs : m->outputs, var->name, t),
+                  "nrt_add_tensor_to_tensor_set", err);
+    if (input && !m->batch)
+        m->batch = t;
+    if (!input && !m->result)
+        m->result = t;
+    return r;
+}
+
+/* Every input is written once; later steps bring the first one anew, as a job brings its batch. */
+static int make_tensors(struct run *x, struct model *m, const struct neff *neff, struct kymo_err *err)
+{
+    const struct neff_subgraph *sg = neff_subgraph_count(neff) ? neff_subgraph(neff, 0) : NULL;
+    int r = check(x->api->nrt_allocate_tensor_set(&m->inputs), "nrt_allocate_tensor_set", err);
+
+    if (r == 0)
+        r = check(x->api->nrt_allocate_tensor_set(&m->outputs), "nrt_allocate_tensor_set", err);
+    for (size_t i = 0; r == 0 && sg && i < sg->var_count; i++) {
+        const struct neff_var *v = &sg->vars[i];
+
+        if (v->type && strcmp(v->type, "input") == 0)
+            r = add_tensor(x, m, v, true, err);
+        else if (v->type && strcmp(v->type, "output") == 0)
+            r = add_tensor(x, m, v, false, err);
+    }
+    return r;
+}
+
+static int load_model(struct run *x, const char *path, struct kymo_err *err)
+{
+    struct model *m = &x->models[x->n_models];
+    struct neff *neff KYMO_CLEANUP(neff_freep) = NULL;
+    uint8_t *bytes KYMO_FREE = NULL;
+    size_t n;
+    int r = kymo_file_read_all(path, NEFF_TOTAL_MAX, &bytes, &n, err);
+
+    if (r == 0)
+        r = neff_open_memory(bytes, n, path, NEFF_NO_DEBUG, &neff, err);
+    if (r < 0)
+        return r;
+    x->n_models++;
+    r = check(x->api->nrt_load(bytes, n, 0, -1, &m->handle), path, err);
+    return r < 0 ? r : make_tensors(x, m, neff, err);
+}
+
+static int need(const struct nrt_api *api, const struct sim_job *job, struct kymo_err *err)
+{
+    if (job->capture == SIM_JOB_CONTINUOUS && !api->nrt_profile_continuous_start)
+        return kymo_err_set(err, -ENOTSUP, "this runtime has no continuous profiling");
+    if (job->capture == SIM_JOB_SESSION && !api->nrt_inspect_begin_with_options)
+        return kymo_err_set(err, -ENOTSUP, "this runtime has no inspection sessions");
+    if (job->async && !api->nrta_execute_schedule)
+        return kymo_err_set(err, -ENOTSUP, "this runtime has no asynchronous execution");
+    return 0;
+}
+
+static int begin(struct run *x, struct kymo_err *err)
+{
+    const struct nrt_api *api = x->api;
+    int r = need(api, x->job, err);
+
+    if (r == 0)
+        r = check(api->nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), "nrt_init", err);
+    for (size_t i = 0; r == 0 && i < x->job->neffs.n && i < MODELS_MAX; i++)
+        r = load_model(x, x->job->neffs.items[i], err);
+    if (r == 0 && x->job->async)
+        r = check(api->nrta_error_tracker_create(0, &x->errors), "nrta_error_tracker_create", err);
+    if (r < 0 || x->job->capture != SIM_JOB_CONTINUOUS)
+        return r;
+    r = check(api->nrt_profile_continuous_options_allocate(&x->continuous), "continuous options", err);
+    if (r == 0)
+        r = check(api->nrt_profile_continuous_options_set_output_dir(x->continuous, x->job->output), "output directory",
+                  err);
+    return r < 0 ? r : check(api->nrt_profile_continuous_start(x->continuous), "nrt_profile_continuous_start", err);
+}
+
+static int begin_session(struct run *x, struct kymo_err *err)
+{
+    const struct nrt_api *api = x->api;
+    nrt_inspect_config_t *c = NULL;
+    int r = check(api->nrt_inspect_config_allocate(&c), "nrt_inspect_config_allocate", err);
+
+    if (r < 0)
+        return r;
+    r = check(api->nrt_inspect_config_set_output_dir(c, x->job->output), "output directory", err);
+    if (r == 0)
+        r = check(api->nrt_inspect_config_set_activity(c, "all", false), "activities", err);
+    if (r == 0)
+        r = check(api->nrt_inspect_config_set_activity(c, "device_profile", true), "activities", err);
+    if (r == 0)
+        r = check(api->nrt_inspect_config_set_enable_inspect(c, true), "inspection", err);
+    if (r == 0 && api->nrt_inspect_config_set_inspect_device_profile_mode)
+        r = check(api->nrt_inspect_config_set_inspect_device_profile_mode(c, NRT_INSPECT_DEVICE_PROFILE_MODE_SESSION),
+                  "mode", err);
+    if (r == 0)
+        r = check(api->nrt_inspect_begin_with_options(c), "nrt_inspect_begin_with_options", err);
+    (void)api->nrt_inspect_config_free(c);
+    x->in_session = r == 0;
+    return r;
+}
+
+static int end_session(struct run *x, struct kymo_err *err)
+{
+    x->in_session = false;
+    return check(x->api->nrt_inspect_stop(), "nrt_inspect_stop", err);
+}
+
+static NRT_STATUS wait_for(struct run *x, nrta_seq_t seq)
+{
+    const nrta_error_t *errors = NULL;
+    size_t n = 0;
+    bool done = false;
+    NRT_STATUS status = NRT_SUCCESS;
+
+    for (unsigned i = 0; i < POLLS_MAX && status == NRT_SUCCESS; i++) {
+        status = x->api->nrta_is_completed(seq, &done);
+        if (done)
+            break;
+        (void)nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
+    }
+    if (status == NRT_SUCCESS && !done)
+        return NRT_TIMEOUT;
+    if (status == NRT_SUCCESS)
+        status = x->api->nrta_error_tracker_get_list(x->errors, &errors, &n);
+    return n > 0 ? (NRT_STATUS)errors[n - 1].error_code : status;
+}
+
+static NRT_STATUS run_step(struct run *x)
+{
+    const struct nrt_api *api = x->api;
+    NRT_STATUS status = NRT_SUCCESS;
+    nrta_seq_t seq = 0;
+
+    for (size_t i = 0; i < x->n_models && status == NRT_SUCCESS; i++) {
+        struct model *m = &x->models[i];
+
+        if (m->batch)
+            status = api->nrt_tensor_write(m->batch, x->host, 0, api->nrt_tensor_get_size(m->batch));
+        if (status == NRT_SUCCESS && x->job->async)
+            status = api->nrta_execute_schedule(m->handle, m->inputs, m->outputs, 0, x->errors, &seq);
+        else if (status == NRT_SUCCESS)
+            status = api->nrt_execute(m->handle, m->inputs, m->outputs);
+    }
+    if (status == NRT_SUCCESS && x->job->async && seq)
+        status = wait_for(x, seq);
+    for (size_t i = 0; i < x->n_models && status == NRT_SUCCESS; i++)
+        if (x->models[i].result)
+            status =
+                api->nrt_tensor_read(x->models[i].result, x->host, 0, api->nrt_tensor_get_size(x->models[i].result));
+    return status;
+}
+
+static int run_steps(struct run *x, bool *ret_failed, struct kymo_err *err)
+{
+    const struct sim_job *job = x->job;
+    int r = 0;
+
+    for (uint64_t step = 0; step < job->steps && r == 0 && !*ret_failed; step++) {
+        bool take = captured(job, step);
+        NRT_STATUS status;
+
+        if (job->capture == SIM_JOB_SESSION && take != x->in_session)
+            r = take ? begin_session(x, err) : end_session(x, err);
+        if (r < 0)
+            break;
+        status = run_step(x);
+        (void)printf("rank %llu step %llu: %s\n", (unsigned long long)job->rank, (unsigned long long)step,
+                     nrt_status_name(status));
+        *ret_failed = status != NRT_SUCCESS;
+        if (job->capture == SIM_JOB_CONTINUOUS && (take || *ret_failed))
+            r = check(x->api->nrt_profile_continuous_save(0, x->continuous), "nrt_profile_continuous_save", err);
+    }
+    if (x->in_session && r == 0)
+        r = end_session(x, err);
+    return r;
+}
+
+static void end(struct run *x)
+{
+    const struct nrt_api *api = x->api;
+
+    if (x->continuous) {
+        (void)api->nrt_profile_continuous_stop();
+        (void)api->nrt_profile_continuous_options_free(x->continuous);
+    }
+    for (size_t i = 0; i < x->n_models; i++) {
+        struct model *m = &x->models[i];
+
+        for (size_t k = 0; k < m->n_tensors; k++)
+            api->nrt_tensor_free(&m->tensors[k]);
+        api->nrt_destroy_tensor_set(&m->inputs);
+        api->nrt_destroy_tensor_set(&m->outputs);
+        if (m->handle)
+            (void)api->nrt_unload(m->handle);
+    }
+    if (x->errors)
+        api->nrta_error_tracker_destroy(x->errors);
+    api->nrt_close();
+    kymo_free(x->host);
+    kymo_free(x);
+}
+
+int sim_job_run(const struct nrt_api *api, const struct sim_job *job)
+{
+    struct run *x = KYMO_NEW(struct run);
+    struct kymo_err err = {0};
+    bool failed = false;
+    int r = 0;
+
+    if (!x)
+        return 1;
+    x->api = api;
+    x->job = job;
+    x->host = kymo_calloc(1, TENSOR_BYTES_MAX);
+    if (!x->host)
+        r = kymo_err_set(&err, -ENOMEM, "no memory for the job's tensors");
+    if (r == 0)
+        r = begin(x, &err);
+    if (r == 0)
+        r = run_steps(x, &failed, &err);
+    end(x);
+    (void)fflush(stdout);
+    if (r < 0)
+        kymo_log(KYMO_LOG_ERROR, "rank %llu: %s", (unsigned long long)job->rank, err.text);
+    return r < 0 ? 1 : failed ? 3 : 0;
+}
