@@ -1,8 +1,8 @@
 /*
  * What is known of each hardware generation, as data: one file per generation (arch_trn1.c, arch_inf2.c, arch_trn2.c,
- * arch_trn3.c) holding one constant struct. Classes of the facts stand beside the values there (A vendor's documentation or
- * driver, C one third party's notes, G ours). Simulator and reader use the same data, so that one real sample corrects one
- * file. All tables are constant and shared by any number of threads.
+ * arch_trn3.c) holding one constant struct. Classes of the facts stand beside the values there (A vendor's
+ * documentation or driver, C one third party's notes, G ours). Simulator and reader use the same data, so that one real
+ * sample corrects one file. All tables are constant and shared by any number of threads.
  */
 #ifndef KYMO_ARCH_ARCH_H
 #define KYMO_ARCH_ARCH_H
@@ -72,7 +72,8 @@ struct kymo_arch {
 
     bool rescale; /* Trn1/Inf2: timestamps are corrected by the engine's triple (design, Decided: Time) */
 
-    /* Host-device DMA engines: global id of the engine that serves physical core c is h2d_first + c / h2d_pcores_per_engine. */
+    /* Host-device DMA engines: global id of the engine that serves physical core c is h2d_first + c /
+     * h2d_pcores_per_engine. */
     unsigned h2d_first, h2d_engines, h2d_pcores_per_engine;
     unsigned h2d_queue_stride; /* queue number = stride * (core within the engine's group) + kymo_h2d_queue.queue (G) */
     const struct kymo_h2d_queue *h2d_queues;
@@ -85,7 +86,8 @@ struct kymo_arch {
     /* Trace pc (G): true: slot = pc - start_address / 64 modulo 2^20; false: slot = pc. The reader tries both. */
     bool pc_is_absolute;
 
-    /* Device view of on-chip memory for 8-byte DMA addresses, physical core 0 (C for Trn2, G elsewhere); core k adds k * stride. */
+    /* Device view of on-chip memory for 8-byte DMA addresses, physical core 0 (C for Trn2, G elsewhere); core k adds k
+     * * stride. */
     uint64_t sbuf_base, sbuf_window, psum_base, psum_window, core_stride, hbm_base;
 
     const struct kymo_operand_layouts *layouts;
@@ -109,13 +111,15 @@ const struct kymo_instance *kymo_instance_all(size_t *ret_n);
 int kymo_arch_check_lnc(const struct kymo_arch *arch, unsigned lnc, struct kymo_err *err) KYMO_MUST_CHECK;
 
 enum kymo_region { KYMO_REGION_HBM, KYMO_REGION_SBUF, KYMO_REGION_PSUM, KYMO_REGION_OTHER };
-/* Sorts an 8-byte DMA address by the map above. *ret_pcore: whose SBUF or PSUM; *ret_offset: from the base of the region. */
-enum kymo_region kymo_arch_region(const struct kymo_arch *arch, uint64_t addr, unsigned *ret_pcore, uint64_t *ret_offset);
+/* Sorts an 8-byte DMA address by the map above. *ret_pcore: whose SBUF or PSUM; *ret_offset: from the base of the
+ * region. */
+enum kymo_region kymo_arch_region(const struct kymo_arch *arch, uint64_t addr, unsigned *ret_pcore,
+                                  uint64_t *ret_offset);
 
-const char *kymo_engine_name(enum kymo_engine e);  /* Tensor Scalar GpSimd Vector Sync */
-const char *kymo_engine_lower(enum kymo_engine e); /* tensor scalar gpsimd vector sync */
-const char *kymo_engine_neff(enum kymo_engine e);  /* pe act pool dve sp: keys of def.json */
-enum kymo_engine kymo_engine_find(const char *name); /* any of these spellings, any case, and PE ACT ... */
+const char *kymo_engine_name(enum kymo_engine e);       /* Tensor Scalar GpSimd Vector Sync */
+const char *kymo_engine_lower(enum kymo_engine e);      /* tensor scalar gpsimd vector sync */
+const char *kymo_engine_neff(enum kymo_engine e);       /* pe act pool dve sp: keys of def.json */
+enum kymo_engine kymo_engine_find(const char *name);    /* any of these spellings, any case, and PE ACT ... */
 enum kymo_engine kymo_engine_of_debug(unsigned number); /* NEFF debug info: 1 PE 2 ACT 3 POOL 5 DVE 6 SP */
 unsigned kymo_engine_debug(enum kymo_engine e);
 

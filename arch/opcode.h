@@ -1,6 +1,6 @@
 /*
- * Opcodes: number, name, engines, generations (facts: neff.md 2.4, class C; names by the design's list Decided). The rows
- * live in arch/opcode.def, an X-macro list; a number keeps its meaning over generations.
+ * Opcodes: number, name, engines, generations (facts: neff.md 2.4, class C; names by the design's list Decided). The
+ * rows live in arch/opcode.def, an X-macro list; a number keeps its meaning over generations.
  */
 #ifndef KYMO_ARCH_OPCODE_H
 #define KYMO_ARCH_OPCODE_H
@@ -54,10 +54,10 @@ struct kymo_opcode {
     uint8_t number;
     const char *name; /* as tables spell it: TENSOR_TENSOR, PSEUDO_DMA_TRIGGER */
     enum kymo_op_class op_class;
-    uint8_t engines;       /* bit k: legal on enum kymo_engine k */
-    uint8_t first_nc_gen;  /* 2, 3, 4 or 5 */
-    uint8_t last_nc_gen;   /* 255: still there */
-    bool setup;            /* left out of total_exec_time (schema.md section 6) */
+    uint8_t engines;      /* bit k: legal on enum kymo_engine k */
+    uint8_t first_nc_gen; /* 2, 3, 4 or 5 */
+    uint8_t last_nc_gen;  /* 255: still there */
+    bool setup;           /* left out of total_exec_time (schema.md section 6) */
 };
 
 /* NULL when the number is not assigned. */

@@ -1,6 +1,6 @@
 /*
- * Notification rings and profile buffers: which rings exist for a logical core, their sizes, and what an environment asks
- * for (facts: driver.md 2, ntff.md 3.5 and 6.1, the seed page on host-device DMA; design, Decided: Open layouts).
+ * Notification rings and profile buffers: which rings exist for a logical core, their sizes, and what an environment
+ * asks for (facts: driver.md 2, ntff.md 3.5 and 6.1, the seed page on host-device DMA; design, Decided: Open layouts).
  */
 #ifndef KYMO_ARCH_RING_H
 #define KYMO_ARCH_RING_H
@@ -32,7 +32,7 @@ enum kymo_ring {
 #define X(id, suffix, mb, tt, bt) KYMO_RING_##id,
     KYMO_RING_MAP(X)
 #undef X
-    KYMO_RING_MAX,
+        KYMO_RING_MAX,
 };
 
 const char *kymo_ring_name(enum kymo_ring r); /* INSTRUCTION, ... */
@@ -46,15 +46,16 @@ struct kymo_ring_sizes {
     bool rounded[KYMO_RING_MAX];   /* the asked size was no power of two */
     bool set[KYMO_RING_MAX];       /* the environment named it */
 };
-/* getenv-like source so that tests need no environment. A value that is no whole number of MB is -EINVAL with its name. */
+/* getenv-like source so that tests need no environment. A value that is no whole number of MB is -EINVAL with its name.
+ */
 int kymo_ring_sizes_from_env(const char *(*get)(void *ctx, const char *name), void *ctx, struct kymo_ring_sizes *ret,
                              struct kymo_err *err) KYMO_MUST_CHECK;
 
 enum kymo_h2d_state { KYMO_H2D_TRACED = 0, KYMO_H2D_OFF, KYMO_H2D_OLD_DRIVER, KYMO_H2D_ODD_CORE };
 
 /*
- * Is host-device DMA traced for a logical core made of physical cores first..first + lnc - 1 (device-local)? All reasons
- * that hold when not: bit enum value. *ret_engine: device-wide DMA engine id.
+ * Is host-device DMA traced for a logical core made of physical cores first..first + lnc - 1 (device-local)? All
+ * reasons that hold when not: bit enum value. *ret_engine: device-wide DMA engine id.
  */
 unsigned kymo_h2d_reasons(const struct kymo_arch *arch, unsigned first_pcore, unsigned lnc, const char *driver_version,
                           const struct kymo_ring_sizes *sizes, unsigned *ret_engine);
@@ -69,7 +70,8 @@ struct kymo_ring_plan {
     uint64_t bytes;
 };
 #define KYMO_RING_PLAN_MAX 160
-/* Fills up to KYMO_RING_PLAN_MAX rows for the logical core; returns their number. CC-core rings are shared out evenly among the device's physical cores. */
+/* Fills up to KYMO_RING_PLAN_MAX rows for the logical core; returns their number. CC-core rings are shared out evenly
+ * among the device's physical cores. */
 size_t kymo_ring_plan(const struct kymo_arch *arch, unsigned first_pcore, unsigned lnc, const char *driver_version,
                       const struct kymo_ring_sizes *sizes, struct kymo_ring_plan out[KYMO_RING_PLAN_MAX]);
 

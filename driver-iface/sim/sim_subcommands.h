@@ -8,6 +8,7 @@
 
 /* X(name, help) */
 #define KYMO_SIM_SUBCOMMANDS(X)                                                                                        \
+    X(neff, "make a NEFF of a stated shape")                                                                           \
     X(ntff, "run NEFFs on a simulated device and write the profile")                                                   \
     X(run, "run a training job on simulated devices and capture it")                                                   \
     X(device, "hold simulated devices that ranks attach to")                                                           \
