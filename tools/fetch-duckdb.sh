@@ -39,6 +39,8 @@ check "$scratch/package/libduckdb.so" $library_sha256 ||
     { echo "fetch-duckdb: libduckdb.so of $library_package has an unexpected hash" >&2; exit 1; }
 check "$scratch/package/src/duckdb/src/include/duckdb.h" $header_sha256 ||
     { echo "fetch-duckdb: duckdb.h of $header_package has an unexpected hash" >&2; exit 1; }
+# A link whose target is gone would be in the way.
+[ -e third_party/download ] || rm -f third_party/download
 mkdir -p $dir
 install -m 644 "$scratch/package/src/duckdb/src/include/duckdb.h" $dir/duckdb.h
 install -m 755 "$scratch/package/libduckdb.so" $dir/libduckdb.so.new

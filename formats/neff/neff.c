@@ -26,7 +26,7 @@ const char *neff_error_name(enum neff_error e)
     return (unsigned)e < NEFF_ERROR_MAX ? names[e] : NULL;
 }
 
-int neff_refuse(struct neff_load *l, enum neff_error cls, int code, const char *fmt, ...)
+int(neff_refuse)(struct neff_load *l, enum neff_error cls, int code, const char *fmt, ...)
 {
     char text[KYMO_ERR_TEXT_MAX];
     va_list ap;

@@ -51,6 +51,13 @@ struct neff_load {
 /* Sets class and text; returns code. */
 int neff_refuse(struct neff_load *l, enum neff_error cls, int code, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+/* As with kymo_err_set, the macro lets analysers see that a refusal is negative. */
+#define neff_refuse(l, cls, code, ...)                                                                                 \
+    __extension__({                                                                                                    \
+        int neff_code_ = (code);                                                                                       \
+        (void)(neff_refuse)((l), (cls), neff_code_, __VA_ARGS__);                                                      \
+        neff_code_ < 0 ? neff_code_ : -EPROTO;                                                                         \
+    })
 int neff_no_memory(struct neff_load *l);
 /* Adds a note. Silently full beyond NEFF_NOTES_MAX, the last of which says so; a note that finds no memory is lost. */
 void neff_add_note(struct neff *n, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -146,6 +146,15 @@ def test_words(tree, text, found):
     assert ("words: 0 problems" in check("words.py", "--commits", base, tree)) != found
 
 
+def test_absolute_links(tree):
+    (tree / "base").mkdir()
+    (tree / "base" / "a").symlink_to("/etc")
+    (tree / "base" / "b").symlink_to("a")
+    assert "words: 0 problems" in check("words.py", tree)
+    subprocess.run(["git", "-C", str(tree), "add", "-A"], check=True)
+    assert "words: 1 problems" in check("words.py", tree)
+
+
 @pytest.mark.parametrize(
     "subject, fine",
     [

@@ -29,22 +29,25 @@ if [ $# = 0 ] && [ -e "$stamp" ]; then
 fi
 
 status=0
-# clang does not know every warning option of gcc.
+# clang does not know every warning option of gcc, and counts more into one of them (cmake/options.cmake).
 printf '%s\0' "${files[@]}" | xargs -0 -n 4 -P "$jobs" \
-    clang-tidy --quiet -p "$build" --extra-arg=-Wno-unknown-warning-option 2>/dev/null || status=1
+    clang-tidy --quiet -p "$build" --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-sign-conversion 2>/dev/null || status=1
 
 # The first two speak about cppcheck itself; readdir_r, which it wants instead of readdir, is deprecated.
-# cppcheck does not read system headers: it is told the macros without which our text makes no sense.
-macros=(
-    -D_GNU_SOURCE '-DKYMO_VERSION=""'
-    -DPROTOBUF_C_VERSION_NUMBER=1004001 -DPROTOBUF_C_MIN_COMPILER_VERSION=1000000
-    -DPROTOBUF_C__BEGIN_DECLS= -DPROTOBUF_C__END_DECLS=
-    '-Djson_array_foreach(array,i,value)=for(i=0;(value=json_array_get(array,i));i++)'
-    '-Djson_object_foreach(object,key,value)=for(key=first_key(object);(value=json_value(object,key));key=next_key(object,key))'
-)
+# cppcheck does not read system headers: it is told what the macros in them mean, without which our text makes no sense.
+macros=$(mktemp)
+trap 'rm -f "$macros"' EXIT
+cat >"$macros" <<'EOF'
+#define PROTOBUF_C_VERSION_NUMBER 1004001
+#define PROTOBUF_C_MIN_COMPILER_VERSION 1000000
+#define PROTOBUF_C__BEGIN_DECLS
+#define PROTOBUF_C__END_DECLS
+#define json_array_foreach(array, i, value) for (i = 0; (value = json_array_get(array, i)); i++)
+#define json_object_foreach(object, key, value) for (key = json_key(object); (value = json_value(key)); key = json_next(key))
+EOF
 cppcheck --quiet --error-exitcode=1 -j "$jobs" --std=c11 --language=c --enable=warning,portability \
     --inline-suppr --suppress=missingIncludeSystem --suppress=unmatchedSuppression --suppress=readdirCalled \
-    --library=posix,gnu "${macros[@]}" -I . -I "$build/generated" "${files[@]}" || status=1
+    --library=posix,gnu -D_GNU_SOURCE -DKYMO_VERSION='""' --include="$macros" -I . -I "$build/generated" "${files[@]}" || status=1
 
 if [ $status = 0 ]; then
     [ $# != 0 ] || touch "$stamp"

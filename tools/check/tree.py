@@ -1,5 +1,6 @@
 """What the checks share: the tracked files of a tree, and C text without comments and literals."""
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -18,7 +19,17 @@ def tracked(root):
         check=True, stdout=subprocess.PIPE,
     ).stdout
     names = sorted({name.decode() for name in out.split(b"\0") if name})
-    return [name for name in names if (root / name).is_file()]
+    return [name for name in names if (root / name).is_file() and not (root / name).is_symlink()]
+
+
+def links(root):
+    """(path, target) of tracked symbolic links."""
+    out = subprocess.run(
+        ["git", "-C", str(root), "ls-files", "-z", "--cached"], check=True, stdout=subprocess.PIPE
+    ).stdout
+    for name in sorted(name.decode() for name in out.split(b"\0") if name):
+        if (root / name).is_symlink():
+            yield name, os.readlink(root / name)
 
 
 def is_c(name):

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tree import ROOT, tracked
+from tree import ROOT, links, tracked
 
 # Written so that this file does not trip over itself.
 PATTERNS = [
@@ -54,6 +54,9 @@ def check_text(name, text):
 
 
 def check_files(root):
+    for name, target in links(root):
+        if target.startswith("/"):
+            yield f"{name}: a link to {target}, which other machines do not have"
     for name in tracked(root):
         yield from check_text("file name", name)
         if name.startswith(EXEMPT):
