@@ -393,7 +393,7 @@ uint32_t parquet_writer_float_id(struct parquet_writer *w, unsigned column, doub
 static uint32_t list_id(struct parquet_writer *w, unsigned column, int rc, const uint32_t *ids, size_t n,
                         struct kymo_err *err)
 {
-    uint32_t id;
+    uint32_t id = 0;
 
     if (rc == 0)
         rc = parquet_dict_bytes(&w->chunks[column].lists, ids, n * sizeof *ids, &id);
