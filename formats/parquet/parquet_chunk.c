@@ -7,6 +7,8 @@
 #include "base/alloc.h"
 #include "base/le.h"
 #include "formats/parquet/parquet_rle.h"
+#include "formats/parquet/parquet_split.h"
+#include "formats/parquet/parquet_thrift.h"
 
 #define NULL_ID UINT32_MAX
 /* A dictionary of more values than this, more than half as many as there are rows, is not worth its indices. */
@@ -223,60 +225,26 @@ static int room_for_rows(struct parquet_work *w, size_t n)
     return rc == 0 ? PARQUET_GROW(w->defs, w->defs_cap, n + PARQUET_RLE_PAD, WORK_MAX) : rc;
 }
 
-/* w->ids: the numbers of the rows that are not null; w->defs: the levels, when there are nulls. */
-static void spread_rows(struct parquet_work *w, const struct parquet_index *x, bool nulls)
-{
-    const uint32_t *const split = w->split;
-    const uint16_t *const place = x->place;
-    uint32_t *const ids = w->ids, *const defs = w->defs;
-
-    if (!nulls) {
-        for (size_t i = 0; i < x->n; i++)
-            ids[i] = split[place[i]];
-        return;
-    }
-    for (size_t i = 0, k = 0; i < x->n; i++) {
-        uint32_t v = split[place[i]];
-        ids[k] = v;
-        defs[i] = v != NULL_ID;
-        k += v != NULL_ID;
-    }
-}
-
-/* The page's levels, when it has any nulls, from w->defs. */
-static int append_defs(const struct parquet_chunk *c, struct parquet_work *w, const struct parquet_page *page)
+/* The page's levels; valid has a byte per row and is looked at when there are nulls. */
+static int append_defs(const struct parquet_chunk *c, struct kymo_buf *b, const struct parquet_page *page,
+                       const uint8_t *valid)
 {
     if (c->max_def == 0)
         return 0;
-    if (page->nulls > 0)
-        return parquet_append_levels(&w->body, w->defs, page->levels, 1);
-    size_t at = w->body.len;
-    int rc = kymo_buf_append(&w->body, "\0\0\0\0", 4);
-    if (rc == 0)
-        rc = parquet_rle_append_run(&w->body, 1, page->levels, 1);
-    if (rc == 0)
-        kymo_put_le32(w->body.data + at, (uint32_t)(w->body.len - at - 4));
-    return rc;
-}
-
-static int encode_split(struct parquet_chunk *c, struct parquet_work *w, const struct parquet_index *x,
-                        const struct parquet_page *page)
-{
-    uint32_t max = 0;
-    for (size_t k = 0; k < x->distinct; k++)
-        max = w->split[k] != NULL_ID && w->split[k] > max ? w->split[k] : max;
-    /* A width of zero is allowed, but some readers never met it. */
-    uint8_t width = (uint8_t)(max > 0 ? parquet_rle_width(max) : 1);
-
-    kymo_buf_reset(&w->body);
-    int rc = room_for_rows(w, x->n);
+    size_t at = b->len, groups = (page->levels + 7u) / 8;
+    int rc = kymo_buf_reserve(b, 4 + PARQUET_VARINT_MAX + groups + 8);
     if (rc < 0)
         return rc;
-    spread_rows(w, x, page->nulls > 0);
-    rc = append_defs(c, w, page);
-    if (rc == 0)
-        rc = kymo_buf_append(&w->body, &width, 1);
-    return rc == 0 ? parquet_rle_append(&w->body, w->ids, page->rows - page->nulls, width) : rc;
+    b->len += 4;
+    if (page->nulls == 0) {
+        rc = parquet_rle_append_run(b, 1, page->levels, 1);
+    } else {
+        b->len += parquet_varint(groups << 1 | 1, b->data + b->len);
+        parquet_pack_bools(valid, page->levels, b->data + b->len);
+        b->len += groups;
+    }
+    kymo_put_le32(b->data + at, (uint32_t)(b->len - at - 4));
+    return rc;
 }
 
 /* A page of dictionary numbers: from the bodies kept, or encoded and kept. */
@@ -293,7 +261,8 @@ static int dict_page(struct parquet_chunk *c, struct parquet_work *w, struct par
         int rc = kymo_buf_append(&c->data, x->bodies.data + kept->off, kept->len);
         return rc < 0 ? rc : new_page(c, page);
     }
-    int rc = encode_split(c, w, x, &page);
+    kymo_buf_reset(&w->body);
+    int rc = parquet_split_append(&w->body, x, w->split, levels, page.nulls);
     if (rc == 0)
         rc = parquet_chunk_add(c, w, page);
     if (rc < 0)
@@ -307,12 +276,8 @@ static int append_bools(struct kymo_buf *b, const uint8_t *v, size_t n)
     int rc = kymo_buf_reserve(b, n / 8 + 1);
     if (rc < 0)
         return rc;
-    for (size_t i = 0; i < n; i += 8) {
-        unsigned byte = 0;
-        for (size_t k = 0; k < 8 && i + k < n; k++)
-            byte |= (unsigned)(v[i + k] != 0) << k;
-        b->data[b->len++] = (uint8_t)byte;
-    }
+    parquet_pack_bools(v, n, b->data + b->len);
+    b->len += (n + 7) / 8;
     return 0;
 }
 
@@ -399,6 +364,8 @@ static int plain_pages(struct parquet_chunk *c, struct parquet_work *w, const st
 {
     size_t rows;
     int rc = room_for_rows(w, x->n);
+    /* The levels' memory serves as bytes here. */
+    uint8_t *valid = (uint8_t *)w->defs;
 
     for (size_t from = 0; rc == 0 && from < x->n; from += rows) {
         rows = slice_of(c, x, map, from);
@@ -407,7 +374,7 @@ static int plain_pages(struct parquet_chunk *c, struct parquet_work *w, const st
         for (size_t i = 0; i < rows; i++) {
             uint32_t id = x->ids[x->place[from + i]];
             id = map && id != NULL_ID ? map[id] : id;
-            w->defs[i] = id != NULL_ID;
+            valid[i] = id != NULL_ID;
             page.nulls += id == NULL_ID;
             if (id != NULL_ID) {
                 parquet_page_bound(c, &page, id);
@@ -415,7 +382,7 @@ static int plain_pages(struct parquet_chunk *c, struct parquet_work *w, const st
             }
         }
         kymo_buf_reset(&w->body);
-        rc = append_defs(c, w, &page);
+        rc = append_defs(c, &w->body, &page, valid);
         if (rc == 0)
             rc = parquet_chunk_plain(c, w, w->ids, k, &page.encoding);
         if (rc == 0)
@@ -534,30 +501,35 @@ static void bound_values(struct parquet_chunk *c, struct parquet_page *p, const 
     }
 }
 
-/* w->values: those that are valid; w->defs: which. */
+/* Those of n values of a size that are valid, to the front of out; returns their number. */
+static inline __attribute__((always_inline)) size_t compact(const uint8_t *from, const uint8_t *valid, size_t n,
+                                                            uint8_t *to, const size_t size)
+{
+    size_t k = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        memcpy(to + k * size, from + i * size, size);
+        k += valid[i] != 0;
+    }
+    return k;
+}
+
+/* w->values: those that are valid. */
 static int pick_valid(struct parquet_chunk *c, struct parquet_work *w, const struct parquet_column *in, size_t n,
                       struct parquet_page *page)
 {
     int rc = PARQUET_GROW(w->values, w->values_cap, n, WORK_MAX);
-
-    if (rc == 0)
-        rc = PARQUET_GROW(w->defs, w->defs_cap, n + PARQUET_RLE_PAD, WORK_MAX);
     if (rc < 0)
         return rc;
-    size_t size = parquet_type_size(c->leaf_type), k = 0;
-    const uint8_t *from = in->values;
     uint8_t *to = (uint8_t *)w->values;
-    for (size_t i = 0; i < n; i++) {
-        /* A constant size each, or every row would be a call. */
-        if (size == 8)
-            memcpy(to + k * 8, from + i * 8, 8);
-        else if (size == 4)
-            memcpy(to + k * 4, from + i * 4, 4);
-        else
-            to[k] = from[i];
-        w->defs[i] = in->valid[i] != 0;
-        k += in->valid[i] != 0;
-    }
+    size_t size = parquet_type_size(c->leaf_type), k;
+    /* A constant size each, or every row would be a call. */
+    if (size == 8)
+        k = compact(in->values, in->valid, n, to, 8);
+    else if (size == 4)
+        k = compact(in->values, in->valid, n, to, 4);
+    else
+        k = compact(in->values, in->valid, n, to, 1);
     page->nulls = (uint32_t)(n - k);
     return 0;
 }
@@ -582,7 +554,7 @@ static int rows_by_value(struct parquet_chunk *c, struct parquet_work *w, const 
     } else if (rc == 0) {
         bound_values(c, &page, v, n - page.nulls);
         kymo_buf_reset(&w->body);
-        rc = append_defs(c, w, &page);
+        rc = append_defs(c, &w->body, &page, in->valid);
         if (rc == 0)
             rc = append_values(c, &w->body, v, n - page.nulls, &page.encoding);
         if (rc == 0)

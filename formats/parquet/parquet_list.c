@@ -10,47 +10,42 @@
 
 #define NULL_ID UINT32_MAX
 
+/* One page's rows of x. */
 struct slice {
-    size_t rows, levels, elements;
-    uint32_t nulls; /* rows */
+    size_t from, rows, levels, elements;
 };
-
-static uint32_t list_at(const struct parquet_index *x, const uint32_t *map, size_t row)
-{
-    uint32_t id = x->ids[x->place[row]];
-
-    return map && id != NULL_ID ? map[id] : id;
-}
 
 static size_t elements_of(const struct parquet_chunk *c, uint32_t list)
 {
-    return c->lists.lens[list] / 4;
+    return list == NULL_ID ? 0 : c->lists.lens[list] / 4;
 }
 
-static int check_lists(const struct parquet_chunk *c, const struct parquet_index *x, const uint32_t *map,
-                       uint64_t *ret_nulls)
+/* w->split: by distinct id the list, or NULL_ID. */
+static int look_up(const struct parquet_chunk *c, struct parquet_work *w, const struct parquet_index *x,
+                   const uint32_t *map, uint64_t *ret_nulls)
 {
+    int rc = PARQUET_GROW(w->split, w->split_cap, x->distinct, PARQUET_INDEX_ROWS_MAX);
+
     *ret_nulls = 0;
-    for (size_t k = 0; k < x->distinct; k++) {
+    for (size_t k = 0; rc == 0 && k < x->distinct; k++) {
         uint32_t id = map && x->ids[k] != NULL_ID ? map[x->ids[k]] : x->ids[k];
         if (id == NULL_ID)
             *ret_nulls += x->counts[k];
         else if (id >= c->lists.count)
-            return -EINVAL;
+            rc = -EINVAL;
+        w->split[k] = id;
     }
-    return 0;
+    return rc;
 }
 
-/* Rows from `from` on, one at least, whose levels stay near the goal for a page. */
-static struct slice measure(const struct parquet_chunk *c, const struct parquet_index *x, const uint32_t *map,
+/* Rows behind `from`, one at least, whose levels stay near the goal for a page. */
+static struct slice measure(const struct parquet_chunk *c, const struct parquet_work *w, const struct parquet_index *x,
                             size_t from)
 {
-    struct slice s = {0};
+    struct slice s = {.from = from};
 
     while (from + s.rows < x->n && s.levels < PARQUET_PAGE_LEVELS_GOAL) {
-        uint32_t id = list_at(x, map, from + s.rows);
-        size_t n = id == NULL_ID ? 0 : elements_of(c, id);
-        s.nulls += id == NULL_ID;
+        size_t n = elements_of(c, w->split[x->place[from + s.rows]]);
         s.elements += n;
         s.levels += n > 0 ? n : 1;
         s.rows++;
@@ -72,46 +67,57 @@ static int room(struct parquet_work *w, const struct slice *s)
 
 /* Levels: 0 null (in optional columns), then empty, (a null element, which never is,) and an element. */
 static void spread(const struct parquet_chunk *c, struct parquet_work *w, const struct parquet_index *x,
-                   const uint32_t *map, size_t from, const struct slice *s)
+                   const struct slice *s)
 {
     const uint32_t empty = c->max_def - 2u, element = c->max_def;
+    uint32_t *const reps = w->reps, *const defs = w->defs, *const ids = w->ids;
     size_t at = 0, k = 0;
 
     for (size_t i = 0; i < s->rows; i++) {
-        uint32_t id = list_at(x, map, from + i);
-        size_t n = id == NULL_ID ? 0 : elements_of(c, id);
+        uint32_t id = w->split[x->place[s->from + i]];
+        size_t n = elements_of(c, id);
+        reps[at] = 0;
         if (n == 0) {
-            w->reps[at] = 0;
-            w->defs[at++] = id == NULL_ID ? 0 : empty;
+            defs[at++] = id == NULL_ID ? 0 : empty;
             continue;
         }
         const uint8_t *e = parquet_dict_data(&c->lists, id);
-        for (size_t j = 0; j < n; j++) {
-            w->reps[at] = j > 0;
-            w->defs[at++] = element;
-            w->ids[k++] = kymo_le32(e + 4 * j);
+        defs[at++] = element;
+        ids[k++] = kymo_le32(e);
+        for (size_t j = 1; j < n; j++) {
+            reps[at] = 1;
+            defs[at++] = element;
+            ids[k++] = kymo_le32(e + 4 * j);
         }
     }
 }
 
-static int append_elements(struct parquet_chunk *c, struct parquet_work *w, size_t n, struct parquet_page *page)
+/* Bounds of the page, and its elements in the row group's dictionary while there is one: by list, not by row. */
+static int note_elements(struct parquet_chunk *c, const struct parquet_work *w, const struct parquet_index *x,
+                         const struct slice *s, struct parquet_page *page)
 {
     size_t before = c->used_count;
+    bool whole = s->rows == x->n;
     int rc = parquet_dict_rank(&c->leaf);
 
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        if (w->ids[i] >= c->leaf.count)
-            return -EINVAL;
-        parquet_page_bound(c, page, w->ids[i]);
+    for (size_t i = 0; rc == 0 && i < (whole ? x->distinct : s->rows); i++) {
+        uint32_t id = w->split[whole ? i : x->place[s->from + i]];
+        for (size_t j = 0; rc == 0 && j < elements_of(c, id); j++) {
+            uint32_t local = 0, e = kymo_le32(parquet_dict_data(&c->lists, id) + 4 * j);
+            if (e >= c->leaf.count)
+                return -EINVAL;
+            parquet_page_bound(c, page, e);
+            if (!c->no_dict)
+                rc = parquet_chunk_local(c, e, &local);
+            if (local == NULL_ID)
+                parquet_chunk_give_up(c, before);
+        }
     }
-    for (size_t i = 0; rc == 0 && i < n && !c->no_dict; i++) {
-        uint32_t local;
-        rc = parquet_chunk_local(c, w->ids[i], &local);
-        if (rc == 0 && local == NULL_ID)
-            parquet_chunk_give_up(c, before);
-    }
-    if (rc < 0)
-        return rc;
+    return rc;
+}
+
+static int append_elements(struct parquet_chunk *c, struct parquet_work *w, size_t n, struct parquet_page *page)
+{
     if (c->no_dict)
         return parquet_chunk_plain(c, w, w->ids, n, &page->encoding);
     uint32_t max = 0;
@@ -121,12 +127,12 @@ static int append_elements(struct parquet_chunk *c, struct parquet_work *w, size
     }
     page->encoding = PARQUET_RLE_DICTIONARY;
     uint8_t width = (uint8_t)(max > 0 ? parquet_rle_width(max) : 1);
-    rc = kymo_buf_append(&w->body, &width, 1);
+    int rc = kymo_buf_append(&w->body, &width, 1);
     return rc == 0 ? parquet_rle_append(&w->body, w->ids, n, width) : rc;
 }
 
-static int one_page(struct parquet_chunk *c, struct parquet_work *w, const struct parquet_index *x, const uint32_t *map,
-                    size_t from, const struct slice *s)
+static int one_page(struct parquet_chunk *c, struct parquet_work *w, const struct parquet_index *x,
+                    const struct slice *s)
 {
     struct parquet_page page = {
         .rows = (uint32_t)s->rows,
@@ -136,11 +142,13 @@ static int one_page(struct parquet_chunk *c, struct parquet_work *w, const struc
     int rc = room(w, s);
     if (rc < 0)
         return rc;
-    spread(c, w, x, map, from, s);
+    spread(c, w, x, s);
     kymo_buf_reset(&w->body);
     rc = parquet_append_levels(&w->body, w->reps, s->levels, 1);
     if (rc == 0)
         rc = parquet_append_levels(&w->body, w->defs, s->levels, c->max_def);
+    if (rc == 0)
+        rc = note_elements(c, w, x, s, &page);
     if (rc == 0)
         rc = append_elements(c, w, s->elements, &page);
     return rc == 0 ? parquet_chunk_add(c, w, page) : rc;
@@ -150,18 +158,19 @@ int parquet_chunk_lists(struct parquet_chunk *c, struct parquet_work *w, struct 
                         struct kymo_err *err)
 {
     uint64_t nulls;
-    int rc = check_lists(c, x, map, &nulls);
+    int rc = look_up(c, w, x, map, &nulls);
 
     c->unsorted = true;
     if (rc < 0)
-        return kymo_err_set(err, rc, "column %s: a list number is beyond its dictionary", c->column->name);
+        return kymo_err_set(err, rc, "column %s: a list number is beyond its dictionary, or no memory",
+                            c->column->name);
     if (nulls > 0 && c->column->required)
         return kymo_err_set(err, -EINVAL, "column %s: %" PRIu64 " nulls in a required column", c->column->name, nulls);
     if (nulls == x->n)
         rc = parquet_chunk_add_null(c, x->n);
     for (size_t from = 0; rc == 0 && nulls < x->n && from < x->n;) {
-        struct slice s = measure(c, x, map, from);
-        rc = one_page(c, w, x, map, from, &s);
+        struct slice s = measure(c, w, x, from);
+        rc = one_page(c, w, x, &s);
         from += s.rows;
     }
     return rc < 0 ? kymo_err_set(err, rc, "column %s: cannot encode a page", c->column->name) : 0;

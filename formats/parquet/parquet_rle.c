@@ -59,19 +59,48 @@ static inline __attribute__((always_inline)) uint8_t *pack_groups(const uint32_t
 }
 
 #define PACK(w)                                                                                                        \
-    static uint8_t *pack_##w(const uint32_t *v, size_t groups, uint8_t *out)                                           \
-    {                                                                                                                  \
-        return pack_groups(v, groups, out, w);                                                                         \
-    }
-#define WIDTHS(X)                                                                                                      \
-    X(1)                                                                                                               \
-    X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19) X(20) X(21)    \
-        X(22) X(23) X(24) X(25) X(26) X(27) X(28) X(29) X(30) X(31) X(32)
-WIDTHS(PACK)
+    case w:                                                                                                            \
+        return pack_groups(v, groups, out, w);
 
-typedef uint8_t *(*pack_fn)(const uint32_t *, size_t, uint8_t *);
-#define ROW(w) pack_##w,
-static const pack_fn packers[33] = {NULL, WIDTHS(ROW)};
+/* Groups of eight values of 1 to 32 bits; returns behind the last byte. */
+static uint8_t *pack(const uint32_t *v, size_t groups, uint8_t *out, unsigned width)
+{
+    switch (width) {
+        PACK(1)
+        PACK(2)
+        PACK(3)
+        PACK(4)
+        PACK(5)
+        PACK(6)
+        PACK(7)
+        PACK(8)
+        PACK(9)
+        PACK(10)
+        PACK(11)
+        PACK(12)
+        PACK(13)
+        PACK(14)
+        PACK(15)
+        PACK(16)
+        PACK(17)
+        PACK(18)
+        PACK(19)
+        PACK(20)
+        PACK(21)
+        PACK(22)
+        PACK(23)
+        PACK(24)
+        PACK(25)
+        PACK(26)
+        PACK(27)
+        PACK(28)
+        PACK(29)
+        PACK(30)
+        PACK(31)
+    default:
+        return pack_groups(v, groups, out, 32);
+    }
+}
 
 static int append_packed(struct kymo_buf *b, const uint32_t *v, size_t groups, unsigned width)
 {
@@ -79,7 +108,7 @@ static int append_packed(struct kymo_buf *b, const uint32_t *v, size_t groups, u
     if (rc < 0)
         return rc;
     b->len += parquet_varint(groups << 1 | 1, b->data + b->len);
-    b->len = (size_t)(packers[width](v, groups, b->data + b->len) - b->data);
+    b->len = (size_t)(pack(v, groups, b->data + b->len, width) - b->data);
     return 0;
 }
 
@@ -146,4 +175,23 @@ int parquet_rle_append(struct kymo_buf *b, uint32_t *v, size_t n, unsigned width
         start = at;
     }
     return all > start ? append_packed(b, v + 8 * start, all - start, width) : 0;
+}
+
+void parquet_pack_bools(const uint8_t *v, size_t n, uint8_t *out)
+{
+    const uint64_t low = 0x7f7f7f7f7f7f7f7fu;
+    size_t i = 0;
+
+    for (; i + 8 <= n; i += 8) {
+        /* The top bit of each byte becomes whether the byte is not zero; the product brings the eight together. */
+        uint64_t x = kymo_le64(v + i);
+        x = ((((x & low) + low) | x) & ~low) >> 7;
+        *out++ = (uint8_t)(x * 0x0102040810204080u >> 56);
+    }
+    if (i < n) {
+        unsigned byte = 0;
+        for (unsigned k = 0; i + k < n; k++)
+            byte |= (unsigned)(v[i + k] != 0) << k;
+        *out = (uint8_t)byte;
+    }
 }

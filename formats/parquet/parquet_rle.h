@@ -21,6 +21,9 @@ int parquet_rle_append(struct kymo_buf *b, uint32_t *v, size_t n, unsigned width
 /* n times the same value. */
 int parquet_rle_append_run(struct kymo_buf *b, uint32_t v, size_t n, unsigned width) KYMO_MUST_CHECK;
 
+/* One bit per byte of v that is not zero, least significant first, into (n + 7) / 8 bytes. */
+void parquet_pack_bools(const uint8_t *v, size_t n, uint8_t *out);
+
 /* DELTA_BINARY_PACKED with blocks of 128 in miniblocks of 32. n may be 0. */
 int parquet_delta_append64(struct kymo_buf *b, const int64_t *v, size_t n) KYMO_MUST_CHECK;
 int parquet_delta_append32(struct kymo_buf *b, const int32_t *v, size_t n) KYMO_MUST_CHECK;

@@ -130,11 +130,12 @@ static int open_part(struct parquet_writer *w, struct kymo_err *err)
     char *path KYMO_FREE = part_path(w, w->parts, true);
     if (!path)
         return kymo_err_set(err, -ENOMEM, "%s: table %s: no memory", w->dir, w->table->name);
+    /* Counted before it is there, so that a file that cannot be begun is removed too. */
+    w->parts++;
     int rc = parquet_file_open(&w->file, path, err);
     if (rc < 0)
         return rc;
     w->open = true;
-    w->parts++;
     w->part_rows = 0;
     return 0;
 }
