@@ -154,29 +154,28 @@ static void add_queue_bytes(struct summary *s, const char *type, uint64_t bytes)
         s->weight_bytes += bytes;
 }
 
-static void add_memory_bytes(struct summary *s, const struct dma_block *b, uint64_t bytes)
+static void add_memory_bytes(struct summary *s, struct summary_flow f, uint64_t bytes)
 {
-    s->hbm_read += b->from == DMA_MEMORY_HBM ? bytes : 0;
-    s->hbm_write += b->to == DMA_MEMORY_HBM ? bytes : 0;
-    s->sbuf_read += b->from == DMA_MEMORY_SBUF ? bytes : 0;
-    s->sbuf_write += b->to == DMA_MEMORY_SBUF ? bytes : 0;
-    s->spill_save += b->spill && b->from == DMA_MEMORY_SBUF ? bytes : 0;
-    s->spill_reload += b->spill && b->to == DMA_MEMORY_SBUF ? bytes : 0;
+    s->hbm_read += f.from == DMA_MEMORY_HBM ? bytes : 0;
+    s->hbm_write += f.to == DMA_MEMORY_HBM ? bytes : 0;
+    s->sbuf_read += f.from == DMA_MEMORY_SBUF ? bytes : 0;
+    s->sbuf_write += f.to == DMA_MEMORY_SBUF ? bytes : 0;
+    s->spill_save += f.spill && f.from == DMA_MEMORY_SBUF ? bytes : 0;
+    s->spill_reload += f.spill && f.to == DMA_MEMORY_SBUF ? bytes : 0;
 }
 
-int summary_packet(struct summary *s, uint32_t set, uint32_t block, int64_t start, int64_t end, uint64_t bytes,
+int summary_packet(struct summary *s, struct summary_flow flow, int64_t start, int64_t end, uint64_t bytes,
                    struct kymo_err *err)
 {
     const struct dma_queues *q = s->statics->queues;
-    enum totals_dma_class class = set == DMA_NONE ? TOTALS_DMA_UNKNOWN : q->sets[set].dma_class;
+    enum totals_dma_class class = flow.set == DMA_NONE ? TOTALS_DMA_UNKNOWN : q->sets[flow.set].dma_class;
     int r = totals_dma_add(&s->dma, class, start, end, bytes);
     if (r < 0)
         return kymo_err_set(err, r, "too many DMA packets are open at once");
     totals_window_add(&s->exec, start, end);
-    if (set != DMA_NONE)
-        add_queue_bytes(s, q->sets[set].type, bytes);
-    if (block != DMA_NONE)
-        add_memory_bytes(s, &q->blocks[block], bytes);
+    if (flow.set != DMA_NONE)
+        add_queue_bytes(s, q->sets[flow.set].type, bytes);
+    add_memory_bytes(s, flow, bytes);
     if (++s->since_advance < ADVANCE_EVERY)
         return 0;
     s->since_advance = 0;

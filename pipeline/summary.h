@@ -25,8 +25,13 @@ struct summary *summary_free(struct summary *s);
 /* In order of start. row: static row. */
 int summary_instruction(struct summary *s, uint32_t row, int64_t start, int64_t end, int64_t wait,
                         struct kymo_err *err) KYMO_MUST_CHECK;
-/* In order of start. set, block: DMA_NONE when not known. */
-int summary_packet(struct summary *s, uint32_t set, uint32_t block, int64_t start, int64_t end, uint64_t bytes,
+/* In order of start. */
+struct summary_flow {
+    uint32_t set; /* DMA_NONE when not known */
+    enum dma_memory from, to;
+    bool spill;
+};
+int summary_packet(struct summary *s, struct summary_flow flow, int64_t start, int64_t end, uint64_t bytes,
                    struct kymo_err *err) KYMO_MUST_CHECK;
 void summary_transfer(struct summary *s, uint32_t block, int64_t start, int64_t end, uint64_t bytes);
 /* Notices of execution start and stop, and the span of all records. */
