@@ -148,10 +148,12 @@ void tree_text(struct tree *t, const char *key, const char *value)
     if (!value) {
         (void)fputs(t->json ? "null" : "-", t->out);
     } else {
-        if (t->json)
+        /* Text needs no quotes, but nothing at all would be hard to see. */
+        bool quoted = t->json || !*value;
+        if (quoted)
             (void)fputc('"', t->out);
         escaped(t, value);
-        if (t->json)
+        if (quoted)
             (void)fputc('"', t->out);
     }
     end_value(t);
@@ -203,13 +205,14 @@ void tree_bool(struct tree *t, const char *key, bool value)
 void tree_hex(struct tree *t, const char *key, const uint8_t *data, size_t n, size_t max)
 {
     lead(t, key, true);
-    if (t->json)
+    bool quoted = t->json || n == 0;
+    if (quoted)
         (void)fputc('"', t->out);
     for (size_t i = 0; i < n && i < max; i++)
         (void)fprintf(t->out, "%02x", data[i]);
     if (n > max)
         (void)fprintf(t->out, "... (%zu bytes)", n);
-    if (t->json)
+    if (quoted)
         (void)fputc('"', t->out);
     end_value(t);
 }

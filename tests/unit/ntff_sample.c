@@ -379,6 +379,33 @@ static void build_idle(struct ntff_sample *s)
     }
 }
 
+Ntff__SubgraphInfo *ntff_sample_graph(struct ntff_sample *s)
+{
+    return s->info->neff_nodes[0]->nd_node->graphs[0];
+}
+
+void ntff_sample_add_unknown(ProtobufCMessage *m, uint32_t number, ProtobufCWireType wire, const void *data, size_t n)
+{
+    m->unknown_fields = must(kymo_realloc_array(m->unknown_fields, m->n_unknown_fields + 1, sizeof *m->unknown_fields));
+    uint8_t *copy = must(kymo_malloc(n));
+    memcpy(copy, data, n);
+    m->unknown_fields[m->n_unknown_fields++] = (ProtobufCMessageUnknownField){number, wire, n, copy};
+}
+
+static void build_unknown(struct ntff_sample *s)
+{
+    build_idle(s);
+    add_queue(ntff_sample_graph(s), 1, NTFF__DMA_QUEUE_TYPE__DMA_QUEUE_OUTPUT, "qOut", 2);
+    Ntff__DmaQueueUsageInfo *queue = ntff_sample_graph(s)->dma_queue_usage[0];
+    ntff_sample_add_unknown(&s->info->base, 77, PROTOBUF_C_WIRE_TYPE_VARINT, "\x96\x01", 2);
+    ntff_sample_add_unknown(&s->info->neff_nodes[0]->base, 9, PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED, "\x03xyz", 4);
+    ntff_sample_add_unknown(&s->info->neff_nodes[0]->base, 9, PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED,
+                            "\x04\x08\x01\x10\x02", 5);
+    ntff_sample_add_unknown(&ntff_sample_graph(s)->base, 18, PROTOBUF_C_WIRE_TYPE_64BIT, "\0\0\0\0\0\0\xf0\x3f", 8);
+    ntff_sample_add_unknown(&ntff_sample_graph(s)->traces[2]->base, 5000, PROTOBUF_C_WIRE_TYPE_32BIT, "1234", 4);
+    ntff_sample_add_unknown(&queue->desc_block_info[1]->base, 6, PROTOBUF_C_WIRE_TYPE_VARINT, "\x07", 1);
+}
+
 struct ntff_sample *ntff_sample_new(enum ntff_sample_kind kind)
 {
     struct ntff_sample *s = must(KYMO_NEW(struct ntff_sample));
@@ -386,6 +413,8 @@ struct ntff_sample *ntff_sample_new(enum ntff_sample_kind kind)
         build_model(s);
     else if (kind == NTFF_SAMPLE_SESSION)
         build_session(s);
+    else if (kind == NTFF_SAMPLE_UNKNOWN)
+        build_unknown(s);
     else
         build_idle(s);
     return s;
@@ -404,13 +433,8 @@ void ntff_sample_freep(struct ntff_sample **s)
 
 const char *ntff_sample_name(enum ntff_sample_kind kind)
 {
-    static const char *const names[NTFF_SAMPLE_MAX] = {"model", "session", "idle"};
+    static const char *const names[NTFF_SAMPLE_MAX] = {"model", "session", "idle", "unknown"};
     return names[kind];
-}
-
-Ntff__SubgraphInfo *ntff_sample_graph(struct ntff_sample *s)
-{
-    return s->info->neff_nodes[0]->nd_node->graphs[0];
 }
 
 int ntff_sample_write(struct ntff_sample *s, const char *path, struct kymo_err *err)

@@ -15,6 +15,8 @@ enum ntff_sample_kind {
                           */
     NTFF_SAMPLE_SESSION, /* two NEFFs, LNC=2: session rings, two of them in pieces, a timeline */
     NTFF_SAMPLE_IDLE,    /* rings that stored nothing, no image */
+    NTFF_SAMPLE_UNKNOWN, /* as IDLE, with fields that the schema does not have, of every wire type and at several depths
+                          */
     NTFF_SAMPLE_MAX,
 };
 
@@ -32,7 +34,9 @@ struct ntff_sample {
 
 struct ntff_sample *ntff_sample_new(enum ntff_sample_kind kind);
 void ntff_sample_freep(struct ntff_sample **s);
-const char *ntff_sample_name(enum ntff_sample_kind kind);     /* model, session, idle */
+const char *ntff_sample_name(enum ntff_sample_kind kind); /* model, session, idle */
+/* Appends a field that m's schema does not have; bytes as on the wire, without the tag. */
+void ntff_sample_add_unknown(ProtobufCMessage *m, uint32_t number, ProtobufCWireType wire, const void *data, size_t n);
 Ntff__SubgraphInfo *ntff_sample_graph(struct ntff_sample *s); /* the first one */
 int ntff_sample_write(struct ntff_sample *s, const char *path, struct kymo_err *err);
 

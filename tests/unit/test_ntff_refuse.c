@@ -19,6 +19,7 @@
 #include "base/file.h"
 #include "base/le.h"
 #include "formats/ntff/ntff_header.h"
+#include "formats/ntff/ntff_index.h"
 #include "formats/ntff/ntff_reader.h"
 #include "formats/ntff/ntff_writer.h"
 #include "formats/ntff/record.h"
@@ -427,13 +428,44 @@ static void test_too_many_rings(void **state)
     expect_nothing_left();
 }
 
+/* Pieces of one ring, each of one record. No file is needed: the index sees the header's numbers alone. */
+static void test_too_many_pieces(void **state)
+{
+    (void)state;
+    const size_t n = (size_t)NTFF_PIECES_MAX + 1;
+    Ntff__TraceInfo *traces KYMO_FREE = KYMO_NEW_ARRAY(Ntff__TraceInfo, n);
+    Ntff__TraceInfo **list KYMO_FREE = KYMO_NEW_ARRAY(Ntff__TraceInfo *, n);
+    for (size_t i = 0; i < n; i++) {
+        ntff__trace_info__init(&traces[i]);
+        traces[i].offset = KYMO_RECORD_SIZE * i;
+        traces[i].size = KYMO_RECORD_SIZE;
+        list[i] = &traces[i];
+    }
+    Ntff__NtffInfo info = NTFF__NTFF_INFO__INIT;
+    info.lnc_size = 1;
+    info.session_notifications = list;
+    info.n_session_notifications = n - 1;
+    const struct ntff_header h = {.notification_size = KYMO_RECORD_SIZE * n};
+    struct ntff_index ix = {0};
+    struct kymo_err err = {0};
+    assert_ok(ntff_index_build(&info, &h, "pieces", &ix, &err), err);
+    assert_int_equal(ix.n, 1);
+    assert_int_equal(ix.rings[0].n, NTFF_PIECES_MAX);
+    assert_int_equal(ix.records, NTFF_PIECES_MAX);
+    ntff_index_done(&ix);
+    info.n_session_notifications = n;
+    assert_int_equal(ntff_index_build(&info, &h, "pieces", &ix, &err), -EPROTO);
+    assert_string_equal(
+        err.text, "pieces: offset 128: ntff_info.session_notifications[1048576]: more than 1048576 pieces of rings");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_header_refusals),   cmocka_unit_test(test_every_truncation),
         cmocka_unit_test(test_every_bit_flip),    cmocka_unit_test(test_content_refusals),
         cmocka_unit_test(test_protobuf_refusals), cmocka_unit_test(test_unpack_cap),
-        cmocka_unit_test(test_too_many_rings),
+        cmocka_unit_test(test_too_many_rings),    cmocka_unit_test(test_too_many_pieces),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }
