@@ -428,7 +428,7 @@ int neff_json_load(struct neff_load *l)
 {
     const struct neff_member *kelf = NULL;
     int r = find_kelf(l, &kelf);
-    if (r == 0)
+    if (kelf)
         r = load_kelf(l, kelf);
     if (r == 0)
         r = load_info(l);

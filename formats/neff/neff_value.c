@@ -150,7 +150,7 @@ static int walk_array(struct cursor *c, int (*each)(void *, const json_t *), voi
     if (peek(c) == ']')
         return expect(c, ']');
     for (size_t i = 0; i < NEFF_JSON_ENTRIES_MAX; i++) {
-        const json_t *entry;
+        const json_t *entry = NULL;
         r = next_value(c, NEFF_JSON_ENTRY_MAX, &entry);
         if (r == 0)
             r = each(ctx, entry);
@@ -168,7 +168,7 @@ static int walk_array(struct cursor *c, int (*each)(void *, const json_t *), voi
 
 static int walk_pair(struct cursor *c, const char *key, int (*each)(void *, const json_t *), void *ctx)
 {
-    const json_t *name;
+    const json_t *name = NULL;
     if (peek(c) != '"')
         return refuse_json(c->l, c->m, c->at, "expected a name here");
     int r = next_value(c, NEFF_JSON_ENTRY_MAX, &name);
@@ -176,7 +176,8 @@ static int walk_pair(struct cursor *c, const char *key, int (*each)(void *, cons
         r = expect(c, ':');
     if (r < 0)
         return r;
-    if (!strcmp(json_string_value(name), key) && peek(c) == '[')
+    const char *text = json_string_value(name);
+    if (text && !strcmp(text, key) && peek(c) == '[')
         return walk_array(c, each, ctx);
     const json_t *value;
     return next_value(c, NEFF_JSON_OTHER_MAX, &value);

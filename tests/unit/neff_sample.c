@@ -13,8 +13,6 @@ typedef Neuroncc__DebugInfo__IrDebugInfo layer_message;
 typedef Neuroncc__DebugInfo__InstructionDebugInfo record_message;
 typedef Neuroncc__DebugInfo__InstructionDebugInfo__AttributesEntry attribute_message;
 
-#define RECORDS_MAX 4
-
 struct neff_header neff_sample_header(unsigned pkg_version)
 {
     struct neff_header h = {
@@ -94,13 +92,11 @@ static int add_packed(struct neff_writer *w, const char *name, const ProtobufCMe
     return neff_writer_add(w, name, bytes, n, err);
 }
 
-static int add_layer(struct neff_writer *w, const char *name, record_message *const *records, size_t n,
+static int add_layer(struct neff_writer *w, const char *name, record_message **records, size_t n,
                      Neuroncc__DebugInfo__StackFrameIndex *frames, unsigned engine, struct kymo_err *err)
 {
     layer_message layer = NEURONCC__DEBUG_INFO__IR_DEBUG_INFO__INIT;
-    record_message *list[RECORDS_MAX];
-    memcpy(list, records, n * sizeof *list);
-    layer.instructions = list;
+    layer.instructions = records;
     layer.n_instructions = n;
     layer.stack_frames = frames;
     layer.engine = engine;
