@@ -7,8 +7,8 @@ static void use_bank(struct sim_pcore *p, unsigned bank, const struct sim_op *op
     struct sim_psum_bank *b = &p->psum[bank];
     bool write = op->psum_write >> bank & 1;
     uint32_t group = 0;
-    if (write && op->acc == SIM_ACC_BEGIN)
-        b->group = new_group;
+    if (write && (op->acc == SIM_ACC_BEGIN || !b->group))
+        b->group = new_group; /* adding to what nobody is known to have begun counts as a group too */
     if (write && op->acc != SIM_ACC_NONE)
         group = b->group;
     else if (write)
@@ -23,7 +23,7 @@ static void use_bank(struct sim_pcore *p, unsigned bank, const struct sim_op *op
 
 void sim_psum_use(struct sim_pcore *p, const struct sim_op *op, uint32_t row)
 {
-    uint32_t new_group = op->acc == SIM_ACC_BEGIN ? ++p->psum_groups : 0;
+    uint32_t new_group = op->acc != SIM_ACC_NONE ? ++p->psum_groups : 0;
     unsigned banks = op->psum_read | op->psum_write;
     for (unsigned bank = 0; bank < SIM_PSUM_BANKS; bank++)
         if (banks >> bank & 1)
