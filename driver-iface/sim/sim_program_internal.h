@@ -174,8 +174,12 @@ int sim_program_sync(struct sim_program *p);
 int sim_program_lower(struct sim_program *p, size_t first, size_t end, uint32_t trips, bool loop);
 
 struct neff_writer;
-/* A member of compact JSON. Takes root, which may be NULL after a failed allocation. */
-int sim_program_add_json(struct neff_writer *w, const char *name, json_t *root, struct kymo_err *err) KYMO_MUST_CHECK;
+/* Both take value, which may be NULL after a failed allocation, and remember every failure. */
+void sim_json_put(bool *failed, json_t *object, const char *key, json_t *value);
+void sim_json_push(bool *failed, json_t *array, json_t *value);
+/* A member of compact JSON. Takes root, which may be NULL as above. */
+int sim_program_add_json(struct neff_writer *w, const char *name, json_t *root, bool failed,
+                         struct kymo_err *err) KYMO_MUST_CHECK;
 /* sim_program_debug.c */
 int sim_program_add_debug(const struct sim_program *p, struct neff_writer *w, struct kymo_err *err) KYMO_MUST_CHECK;
 /* sim_program_json.c: def.json and the engines' JSON and code. */

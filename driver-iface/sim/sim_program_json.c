@@ -19,35 +19,35 @@ static int no_memory(struct kymo_err *err)
     return kymo_err_set(err, -ENOMEM, "out of memory");
 }
 
-static json_t *make_queues(const struct sim_program *p)
+static json_t *make_queues(const struct sim_program *p, bool *failed)
 {
     json_t *queues = json_object();
     for (unsigned i = 0; i < p->queue_count; i++) {
         const struct queue *q = &p->queues[i];
         json_t *v = json_pack("{s:s,s:s,s:i}", "type", q->type, "owner", kymo_engine_neff(q->owner), "num_queues",
                               (int)q->num_queues);
-        (void)json_object_set_new(queues, q->name, v);
+        sim_json_put(failed, queues, q->name, v);
     }
     return queues;
 }
 
-static json_t *make_vars(const struct sim_program *p)
+static json_t *make_vars(const struct sim_program *p, bool *failed)
 {
     json_t *vars = json_object();
     json_int_t state = (json_int_t)p->arch->sbuf_partitions * p->arch->sbuf_partition_bytes;
-    (void)json_object_set_new(vars, STATE_BUFFER,
-                              json_pack("{s:s,s:i,s:I}", "type", "state-buffer", "var_id", 0, "size", state));
+    sim_json_put(failed, vars, STATE_BUFFER,
+                 json_pack("{s:s,s:i,s:I}", "type", "state-buffer", "var_id", 0, "size", state));
     for (size_t i = 0; i < p->var_count; i++) {
         const struct var *v = &p->vars[i];
         json_t *o = json_pack("{s:s,s:I,s:I,s:i,s:s}", "type", v->type, "var_id", (json_int_t)i + 1, "size",
                               (json_int_t)v->bytes, "alignment", 64, "dtype", v->dtype);
-        (void)json_object_set_new(o, "shape", json_loads(v->shape, 0, NULL));
+        sim_json_put(failed, o, "shape", json_loads(v->shape, 0, NULL));
         if (!strcmp(v->type, "file")) {
             char file[NAME_MAX_BYTES];
             (void)snprintf(file, sizeof file, "%s.bin", v->name);
-            (void)json_object_set_new(o, "file_name", json_string(file));
+            sim_json_put(failed, o, "file_name", json_string(file));
         }
-        (void)json_object_set_new(vars, v->name, o);
+        sim_json_put(failed, vars, v->name, o);
     }
     return vars;
 }
@@ -57,15 +57,16 @@ static int add_definition(const struct sim_program *p, struct neff_writer *w, co
     char name[NAME_MAX_BYTES];
     (void)snprintf(name, sizeof name, "%s/def.json", dir);
     json_t *def = json_pack("{s:f}", "version", 0.6);
+    bool failed = false;
     for (unsigned e = 0; e < KYMO_ENGINE_MAX; e++) {
         char file[NAME_MAX_BYTES];
         (void)snprintf(file, sizeof file, "%s.bin", stems[e]);
-        (void)json_object_set_new(def, kymo_engine_neff((enum kymo_engine)e), json_string(file));
+        sim_json_put(&failed, def, kymo_engine_neff((enum kymo_engine)e), json_string(file));
     }
-    (void)json_object_set_new(def, "dma_queue", make_queues(p));
-    (void)json_object_set_new(def, "var", make_vars(p));
-    (void)json_object_set_new(def, "neff_features", json_array());
-    return sim_program_add_json(w, name, def, err);
+    sim_json_put(&failed, def, "dma_queue", make_queues(p, &failed));
+    sim_json_put(&failed, def, "var", make_vars(p, &failed));
+    sim_json_put(&failed, def, "neff_features", json_array());
+    return sim_program_add_json(w, name, def, failed, err);
 }
 
 /* HBM rows lie one behind the other, rows of the state buffer one partition apart. */
@@ -102,11 +103,12 @@ static int add_engine(const struct sim_program *p, struct neff_writer *w, const 
     if (r < 0)
         return r;
     json_t *blocks = json_array();
+    bool failed = false;
     for (size_t i = 0; i < p->block_count; i++)
         if (p->queues[p->blocks[i].queue].owner == e)
-            (void)json_array_append_new(blocks, make_block(p, &p->blocks[i]));
+            sim_json_push(&failed, blocks, make_block(p, &p->blocks[i]));
     (void)snprintf(name, sizeof name, "%s/%s.json", dir, stems[e]);
-    return sim_program_add_json(w, name, json_pack("{s:o}", "dma", blocks), err);
+    return sim_program_add_json(w, name, json_pack("{s:o}", "dma", blocks), failed, err);
 }
 
 /* Constants are identity matrices of bf16, as far as they go. */

@@ -10,9 +10,21 @@
 #define FEATURE_LOGICAL_CORE 0x400
 #define COMPILER_VERSION "kymo-sim " KYMO_VERSION
 
-int sim_program_add_json(struct neff_writer *w, const char *name, json_t *root, struct kymo_err *err)
+void sim_json_put(bool *failed, json_t *object, const char *key, json_t *value)
 {
-    char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
+    if (json_object_set_new(object, key, value) < 0)
+        *failed = true;
+}
+
+void sim_json_push(bool *failed, json_t *array, json_t *value)
+{
+    if (json_array_append_new(array, value) < 0)
+        *failed = true;
+}
+
+int sim_program_add_json(struct neff_writer *w, const char *name, json_t *root, bool failed, struct kymo_err *err)
+{
+    char *text = root && !failed ? json_dumps(root, JSON_COMPACT) : NULL;
     json_decref(root);
     if (!text)
         return kymo_err_set(err, -ENOMEM, "%s: out of memory", name);
@@ -34,54 +46,57 @@ static int count_vars(const struct sim_program *p, const char *type)
 static int add_graph(const struct sim_program *p, struct neff_writer *w, struct kymo_err *err)
 {
     json_t *nodes = json_array(), *args = json_array(), *inputs = json_array(), *rows = json_array();
+    bool failed = false;
     int n = 0;
     for (size_t i = 0; i < p->var_count; i++) {
         if (strcmp(p->vars[i].type, "input") != 0)
             continue;
-        (void)json_array_append_new(nodes,
-                                    json_pack("{s:s,s:s,s:[]}", "op", "null", "name", p->vars[i].name, "inputs"));
-        (void)json_array_append_new(args, json_integer(n));
-        (void)json_array_append_new(inputs, json_pack("[i,i,i]", n, 0, 0));
-        (void)json_array_append_new(rows, json_integer(n++));
+        sim_json_push(&failed, nodes, json_pack("{s:s,s:s,s:[]}", "op", "null", "name", p->vars[i].name, "inputs"));
+        sim_json_push(&failed, args, json_integer(n));
+        sim_json_push(&failed, inputs, json_pack("[i,i,i]", n, 0, 0));
+        sim_json_push(&failed, rows, json_integer(n++));
     }
     char in[16], out[16];
     (void)snprintf(in, sizeof in, "%d", n);
     (void)snprintf(out, sizeof out, "%d", count_vars(p, "output"));
-    (void)json_array_append_new(rows, json_integer(n));
-    (void)json_array_append_new(rows, json_integer(n + 1));
-    (void)json_array_append_new(nodes, json_pack("{s:s,s:s,s:s,s:{s:s,s:s,s:s,s:s,s:s},s:o}", "op", "tvm_op", "name",
-                                                 "subgraph_0", "func_name", "__kelf", "attrs", "func_name", "__kelf",
-                                                 "kelf", "kelf-0.json", "num_inputs", in, "num_outputs", out,
-                                                 "flatten_data", "0", "inputs", inputs));
+    sim_json_push(&failed, rows, json_integer(n));
+    sim_json_push(&failed, rows, json_integer(n + 1));
+    sim_json_push(&failed, nodes,
+                  json_pack("{s:s,s:s,s:s,s:{s:s,s:s,s:s,s:s,s:s},s:o}", "op", "tvm_op", "name", "subgraph_0",
+                            "func_name", "__kelf", "attrs", "func_name", "__kelf", "kelf", "kelf-0.json", "num_inputs",
+                            in, "num_outputs", out, "flatten_data", "0", "inputs", inputs));
     return sim_program_add_json(w, "neff.json",
                                 json_pack("{s:o,s:o,s:[[i,i,i]],s:{},s:o}", "nodes", nodes, "arg_nodes", args, "heads",
                                           n, 0, 0, "attrs", "node_row_ptr", rows),
-                                err);
+                                failed, err);
 }
 
 static int add_kelf(struct sim_program *const *programs, unsigned lnc, struct neff_writer *w, struct kymo_err *err)
 {
     json_t *graphs = json_array();
+    bool failed = false;
     for (unsigned c = 0; c < lnc; c++) {
         char definition[32], name[16];
         (void)snprintf(name, sizeof name, "sg%02u", programs[c]->sg);
         (void)snprintf(definition, sizeof definition, "%s/def.json", name);
-        (void)json_array_append_new(graphs, json_pack("{s:s,s:s}", "definition", definition, "name", name));
+        sim_json_push(&failed, graphs, json_pack("{s:s,s:s}", "definition", definition, "name", name));
     }
     return sim_program_add_json(
         w, "kelf-0.json",
-        json_pack("{s:f,s:s,s:o}", "version", 0.5, "target", programs[0]->arch->codename, "graphs", graphs), err);
+        json_pack("{s:f,s:s,s:o}", "version", 0.5, "target", programs[0]->arch->codename, "graphs", graphs), failed,
+        err);
 }
 
 static int add_info(const struct sim_neff_info *info, struct neff_writer *w, struct kymo_err *err)
 {
     json_t *engines = json_array();
+    bool failed = false;
     for (unsigned e = 0; e < KYMO_ENGINE_MAX; e++)
-        (void)json_array_append_new(engines, json_string(kymo_engine_neff((enum kymo_engine)e)));
+        sim_json_push(&failed, engines, json_string(kymo_engine_neff((enum kymo_engine)e)));
     return sim_program_add_json(w, "info.json",
                                 json_pack("{s:f,s:s,s:s,s:o,s:i}", "version", 1.0, "name", info->name, "tool_version",
                                           COMPILER_VERSION, "engines", engines, "num_cores", (int)info->lnc),
-                                err);
+                                failed, err);
 }
 
 /* A version 4 UUID that follows from the seed and what was asked for. */
@@ -136,7 +151,7 @@ int sim_program_write(struct sim_program *const *programs, const struct sim_neff
     if (r == 0)
         r = add_info(info, w, err);
     if (r == 0)
-        r = sim_program_add_json(w, "hlo_stats.json", json_pack("{s:I}", "mac_count", (json_int_t)macs), err);
+        r = sim_program_add_json(w, "hlo_stats.json", json_pack("{s:I}", "mac_count", (json_int_t)macs), false, err);
     for (unsigned c = 0; c < info->lnc && r == 0; c++)
         r = sim_program_add_subgraph(programs[c], w, err);
     return r == 0 ? neff_writer_write(w, &header, path, err) : r;

@@ -118,7 +118,7 @@ static void check_branch(const struct kymo_arch *arch, const struct neff_engine 
 {
     const uint8_t *rec = e->code + pc * KYMO_INSTR_SIZE;
     int64_t target;
-    uint64_t label, at;
+    uint64_t label = 0, at = 0;
     assert_true(kymo_layout_get_int(arch, rec, KYMO_F_TARGET, &target));
     assert_true(target < 0 && (int64_t)pc + target >= 0);
     const uint8_t *to = e->code + (size_t)((int64_t)pc + target) * KYMO_INSTR_SIZE;
@@ -390,6 +390,38 @@ static void test_builder_errors(void **state)
     p = sim_program_free(p);
 }
 
+/* 0, or the error; nothing may leak or crash on the way. */
+static int try_small(long fail_after)
+{
+    const struct sim_model_options o = {.layers = 1, .hidden = 128, .batch = 128, .repeat = 1, .lnc = 1};
+    struct sim_program_stats stats;
+    struct kymo_err err = {0};
+    kymo_alloc_fail_after(fail_after);
+    struct sim_program *p = sim_program_new(kymo_arch_find("trn2"), 0);
+    int r = p ? 0 : -ENOMEM;
+    if (p) {
+        sim_model_find("mlp")->build(p, &o);
+        r = sim_program_finish(p, &stats, &err);
+    }
+    const struct sim_neff_info info = {.name = "small", .lnc = 1};
+    if (r == 0)
+        r = sim_program_write(&p, &info, stats.macs, path, &err);
+    p = sim_program_free(p);
+    kymo_alloc_fail_after(-1);
+    assert_true(r == 0 || r == -ENOMEM);
+    return r;
+}
+
+static void test_no_memory(void **state)
+{
+    (void)state;
+    long n = 0;
+    while (n < 100000 && try_small(n) < 0)
+        n++;
+    print_message("%ld allocations failed in turn\n", n);
+    assert_true(n > 100 && n < 100000);
+}
+
 int main(void)
 {
     (void)snprintf(path, sizeof path, "/tmp/test_sim_neff.%d.neff", (int)getpid());
@@ -402,6 +434,7 @@ int main(void)
         cmocka_unit_test(test_repeat),
         cmocka_unit_test(test_checker_sees_races),
         cmocka_unit_test(test_builder_errors),
+        cmocka_unit_test(test_no_memory),
     };
     int r = cmocka_run_group_tests(tests, NULL, NULL);
     return kymo_file_remove_tree(path, NULL) < 0 ? 1 : r;
