@@ -134,8 +134,10 @@ void libnrt_capture_sync(struct libnrt_core *core)
     struct sim_request q;
     struct sim_answer a;
 
-    if (!c || c->n_syncs >= LIBNRT_SYNCS_MAX)
+    if (!c)
         return;
+    if (c->n_syncs == LIBNRT_SYNCS_MAX)
+        c->n_syncs--; /* first and last are worth more than one in between */
     libnrt_request(&q, SIM_OP_NOW, core->vnc);
     if (libnrt_call(&q, -1, &a, NULL, NULL) == 0)
         c->syncs[c->n_syncs++] = (struct libnrt_sync){.ps = a.now_ps, .host_ns = a.host_ns};
