@@ -31,17 +31,26 @@ static void json_release(void *p)
         kymo_free(p);
 }
 
+/*
+ * Another copy of this code may live in the same process: a program that reads programs itself and has loaded the
+ * simulated runtime. Jansson has one allocator for all, so each parse makes sure that it is this copy's.
+ */
 static void install_allocator(void)
 {
-    json_set_alloc_funcs(json_allocate, json_release);
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    json_malloc_t now;
+    (void)pthread_mutex_lock(&lock);
+    json_get_alloc_funcs(&now, NULL);
+    if (now != json_allocate)
+        json_set_alloc_funcs(json_allocate, json_release);
+    (void)pthread_mutex_unlock(&lock);
 }
 
 /* NULL with *e filled when the text is wrong, NULL with *ret_no_memory otherwise. */
 static json_t *parse(struct neff_arena *a, const uint8_t *data, size_t n, size_t flags, json_error_t *e,
                      bool *ret_no_memory)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, install_allocator);
+    install_allocator();
     json_t *v = NULL;
     *ret_no_memory = true;
     pool = a;
