@@ -97,8 +97,8 @@ def check_format(root, names):
 def problems(root, lengths):
     formatted = []
     for name in tracked(root):
-        # Vectors and corpora are other people's bytes, kept as they came.
-        if name.startswith(("tests/vectors/", "tests/fuzz/corpus/")) or not name.endswith(TEXT_SUFFIXES):
+        # Vectors, corpora and golden files are data, kept as they came.
+        if name.startswith(("tests/vectors/", "tests/fuzz/corpus/", "tests/golden/")) or not name.endswith(TEXT_SUFFIXES):
             continue
         text = (root / name).read_text(errors="replace")
         if is_c(name) and is_generated(text):
