@@ -257,10 +257,10 @@ static int absolute(const char *path, char out[PATH_MAX], struct kymo_err *err)
     return r;
 }
 
-/* The runtime lies beside this program: ../lib in a build tree, ../lib/kymo where installed. */
+/* The runtime lies beside this program: ../lib in a build tree, kymo/ below the library directory where installed. */
 static int find_programs(struct job *j, struct kymo_err *err)
 {
-    static const char *const places[] = {"/../lib", "/../lib/kymo"};
+    static const char *const places[] = {"/../lib", "/../" KYMO_LIBDIR "/kymo"};
     ssize_t n = readlink("/proc/self/exe", j->self, sizeof j->self - 1);
     char dir[PATH_MAX];
     int r;

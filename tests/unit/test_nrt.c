@@ -31,98 +31,10 @@
 #include "driver-iface/sim/sim_device.h"
 #include "driver-iface/sim/sim_job.h"
 #include "formats/ntff/ntff_reader.h"
-#include "tests/unit/sim_sample.h"
+#include "tests/unit/sim_fixture.h"
 
 #define TIMEOUT_MS 20000
-
-static struct {
-    char dir[64], socket[96], neff[96], output[96], truth[96];
-    struct sim_device *device;
-    pthread_t server;
-    int listen_fd, stop[2];
-    struct nrt_loader *loader;
-    const struct nrt_api *nrt;
-    uint8_t *bytes;
-    size_t size;
-} t;
-
-static void *serve(void *arg)
-{
-    struct kymo_err err = {0};
-
-    if (sim_device_serve(t.device, t.listen_fd, t.stop[0], &err) < 0)
-        (void)fprintf(stderr, "%s\n", err.text);
-    return arg;
-}
-
-static void make_neff(void)
-{
-    const enum kymo_engine all[] = {KYMO_ENGINE_TENSOR, KYMO_ENGINE_SCALAR, KYMO_ENGINE_GPSIMD, KYMO_ENGINE_VECTOR,
-                                    KYMO_ENGINE_SYNC};
-    struct sample *s = sample_new(kymo_arch_find("Trn2"));
-
-    s->queues = "\"qSyncIO0\":{\"type\":\"in\",\"owner\":\"sp\",\"num_queues\":16,\"semaphore\":7}";
-    s->blocks = "{\"id\":3,\"queue\":\"qSyncIO0\",\"desc\":{\"from\":\"a\",\"from_off\":0,\"from_sizes\":[65536],"
-                "\"from_steps\":[1],\"to\":\"b\",\"to_off\":0,\"to_sizes\":[65536],\"to_steps\":[1]}}";
-    for (unsigned i = 0; i < 4; i++)
-        sample_trigger(s, KYMO_ENGINE_SYNC, "qSyncIO0", 3);
-    for (size_t e = 0; e < sizeof all / sizeof *all; e++) {
-        for (unsigned i = 0; i < 20; i++)
-            (void)sample_op(s, all[e], KYMO_OP_NOP);
-        (void)sample_op(s, all[e], KYMO_OP_HALT);
-    }
-    sample_write(s, 1, t.neff);
-    sample_free(s);
-    assert_int_equal(kymo_file_read_all(t.neff, 1u << 24, &t.bytes, &t.size, NULL), 0);
-}
-
-static int setup_all(void **state)
-{
-    struct kymo_err err = {0};
-    struct sim_device_config config = {
-        .instance = kymo_instance_find("trn2.48xlarge"),
-        .arch = kymo_arch_find("Trn2"),
-        .lnc = 1,
-        .driver_version = "2.31.0",
-        .truth_dir = t.truth,
-        .seed = 7,
-        .boot_unix_ns = 1700000000000000000ull,
-    };
-
-    (void)state;
-    (void)snprintf(t.dir, sizeof t.dir, "/tmp/kymo-test-nrt.XXXXXX");
-    assert_non_null(mkdtemp(t.dir));
-    (void)snprintf(t.socket, sizeof t.socket, "%s/device", t.dir);
-    (void)snprintf(t.neff, sizeof t.neff, "%s/sample.neff", t.dir);
-    (void)snprintf(t.output, sizeof t.output, "%s/output", t.dir);
-    (void)snprintf(t.truth, sizeof t.truth, "%s/truth", t.dir);
-    assert_int_equal(kymo_file_mkdirs(t.truth, &err), 0);
-    make_neff();
-    assert_int_equal(sim_device_new(&config, &t.device, &err), 0);
-    t.listen_fd = kymo_sock_listen(t.socket, &err);
-    assert_true(t.listen_fd >= 0);
-    assert_int_equal(pipe2(t.stop, O_CLOEXEC), 0);
-    assert_int_equal(pthread_create(&t.server, NULL, serve, NULL), 0);
-    (void)setenv("KYMO_SIM_SOCKET", t.socket, 1);
-    if (nrt_loader_open(KYMO_TEST_LIBNRT, &t.loader, &err) < 0)
-        fail_msg("%s", err.text);
-    t.nrt = nrt_loader_api(t.loader);
-    return 0;
-}
-
-static int teardown_all(void **state)
-{
-    (void)state;
-    assert_int_equal(write(t.stop[1], "x", 1), 1);
-    assert_int_equal(pthread_join(t.server, NULL), 0);
-    t.device = sim_device_free(t.device);
-    t.listen_fd = kymo_file_close(t.listen_fd);
-    t.stop[0] = kymo_file_close(t.stop[0]);
-    t.stop[1] = kymo_file_close(t.stop[1]);
-    t.loader = nrt_loader_free(t.loader);
-    kymo_free(t.bytes);
-    return kymo_file_remove_tree(t.dir, NULL);
-}
+#define t sim_fixture
 
 static const char *const variables[] = {"NEURON_RT_VISIBLE_CORES",
                                         "NEURON_LOGICAL_NC_CONFIG",
@@ -311,6 +223,9 @@ static void test_loader(void **state)
     assert_non_null(nrt_loader_why(t.loader, "nrt_sys_trace_start")); /* not simulated yet */
     assert_null(t.nrt->nrt_sys_trace_start);
     assert_non_null(nrt_loader_why(t.loader, "no_such_function"));
+    assert_int_equal(nrt_loader_open_loaded(&l, &err), 0); /* by its soname, without a path */
+    assert_ptr_equal(nrt_loader_api(l)->nrt_init, t.nrt->nrt_init);
+    l = nrt_loader_free(l);
     assert_true(nrt_loader_missing(t.loader) > 0);
     assert_string_equal(nrt_status_name(NRT_EXEC_SW_NQ_OVERFLOW), "NRT_EXEC_SW_NQ_OVERFLOW");
     assert_string_equal(nrt_status_name((NRT_STATUS)8), "unknown status");
@@ -709,136 +624,6 @@ static void test_host_dma_states(void **state)
     assert_int_equal(ntff_reader_info(odd)->start_nc, 1);
 }
 
-static int raw_connect(void)
-{
-    int fd = kymo_sock_connect(t.socket, NULL);
-
-    assert_true(fd >= 0);
-    return fd;
-}
-
-static int raw_call(int fd, const struct sim_request *q, int in_fd, struct sim_answer *a)
-{
-    size_t n = sizeof *a, nfds = 1;
-    int got = -1;
-    int r = kymo_sock_send(fd, q, sizeof *q, &in_fd, in_fd >= 0 ? 1 : 0, NULL);
-
-    if (r == 0)
-        r = kymo_sock_recv(fd, a, &n, &got, &nfds, TIMEOUT_MS, NULL);
-    if (r == 0 && nfds == 1)
-        (void)close(got);
-    return r < 0 ? r : a->error;
-}
-
-static struct sim_request raw_request(enum sim_op_code op, unsigned vnc)
-{
-    return (struct sim_request){.magic = SIM_WIRE_MAGIC,
-                                .version = SIM_WIRE_VERSION,
-                                .op = (uint16_t)op,
-                                .vnc = vnc,
-                                .attach = {.slow_factor = 1.0}};
-}
-
-static void test_bad_messages(void **state)
-{
-    struct sim_request q = raw_request(SIM_OP_HELLO, 0);
-    struct sim_answer a;
-    struct sim_request bad[4] = {q, q, q, q};
-
-    (void)state;
-    bad[0].magic++;
-    bad[1].version++;
-    bad[2].op = SIM_OP_MAX;
-    bad[3].idle_ps = UINT64_MAX;
-    for (size_t i = 0; i < 4; i++) {
-        int fd KYMO_CLOSE = raw_connect();
-
-        assert_true(raw_call(fd, &bad[i], -1, &a) < 0);
-    }
-    int fd KYMO_CLOSE = raw_connect();
-    assert_int_equal(kymo_sock_send(fd, &q, sizeof q - 1, NULL, 0, NULL), 0);
-    size_t n = sizeof a;
-    assert_true(kymo_sock_recv(fd, &a, &n, NULL, NULL, TIMEOUT_MS, NULL) < 0);
-    int good KYMO_CLOSE = raw_connect();
-    assert_int_equal(raw_call(good, &q, -1, &a), 0);
-    assert_string_equal(a.hello.instance, "trn2.48xlarge");
-    assert_int_equal(a.hello.vnc_count, 128);
-}
-
-static void test_refused_requests(void **state)
-{
-    int fd KYMO_CLOSE = raw_connect();
-    int plain KYMO_CLOSE = open(t.neff, O_RDONLY | O_CLOEXEC);
-    struct sim_answer a;
-    struct sim_request q = raw_request(SIM_OP_ARM, 9);
-
-    (void)state;
-    assert_int_equal(raw_call(fd, &q, -1, &a), -EPERM); /* not attached */
-    q = raw_request(SIM_OP_ATTACH, 128);
-    assert_int_equal(raw_call(fd, &q, -1, &a), -EINVAL);
-    q = raw_request(SIM_OP_ATTACH, 9);
-    q.attach.slow_factor = -1;
-    assert_int_equal(raw_call(fd, &q, -1, &a), -EINVAL);
-    q.attach.slow_factor = 1;
-    assert_int_equal(raw_call(fd, &q, -1, &a), 0);
-    q = raw_request(SIM_OP_LOAD, 9);
-    q.bytes = t.size;
-    assert_int_equal(raw_call(fd, &q, -1, &a), -EINVAL);    /* no descriptor */
-    assert_int_equal(raw_call(fd, &q, plain, &a), -EINVAL); /* a file that may shrink under the reader */
-    q = raw_request(SIM_OP_ARM, 9);
-    for (int i = 0; i < KYMO_RING_MAX; i++)
-        q.sizes[i] = 1u << 20;
-    q.sizes[KYMO_RING_DMA] = 1000;
-    assert_int_equal(raw_call(fd, &q, -1, &a), -EINVAL);
-    q.sizes[KYMO_RING_DMA] = 1u << 20;
-    assert_int_equal(raw_call(fd, &q, -1, &a), 0);
-    assert_int_equal(raw_call(fd, &q, -1, &a), -EALREADY);
-    q = raw_request(SIM_OP_TRUTH, 9);
-    (void)snprintf(q.name, sizeof q.name, "../outside");
-    assert_int_equal(raw_call(fd, &q, -1, &a), -EINVAL);
-    q = raw_request(SIM_OP_EXECUTE, 9);
-    q.model_id = 4711;
-    assert_int_equal(raw_call(fd, &q, -1, &a), -EBADF);
-    q = raw_request(SIM_OP_RESULT, 9);
-    q.sequence = 1;
-    assert_int_equal(raw_call(fd, &q, -1, &a), -ENOENT);
-    q = raw_request(SIM_OP_CLOCK, 9);
-    q.nc_idx = 1; /* vnc 9 is core 1 of device 1 */
-    assert_int_equal(raw_call(fd, &q, -1, &a), -ENODATA);
-    q.nc_idx = 2;
-    assert_int_equal(raw_call(fd, &q, -1, &a), -EINVAL);
-}
-
-/* A rank that dies, even while it holds its core frozen, leaves the core free for the next one. */
-static void test_rank_that_dies(void **state)
-{
-    struct sim_request q = raw_request(SIM_OP_ATTACH, 20);
-    struct sim_answer a;
-    int first = raw_connect();
-    int second KYMO_CLOSE = raw_connect();
-    int r = -EBUSY;
-
-    (void)state;
-    assert_int_equal(raw_call(first, &q, -1, &a), 0);
-    assert_int_equal(raw_call(second, &q, -1, &a), -EBUSY);
-    q = raw_request(SIM_OP_ARM, 20);
-    for (int i = 0; i < KYMO_RING_MAX; i++)
-        q.sizes[i] = 1u << 20;
-    assert_int_equal(raw_call(first, &q, -1, &a), 0);
-    q = raw_request(SIM_OP_FREEZE, 20);
-    assert_int_equal(raw_call(first, &q, -1, &a), 0);
-    (void)close(first);
-    q = raw_request(SIM_OP_ATTACH, 20);
-    for (unsigned i = 0; i < TIMEOUT_MS && r == -EBUSY; i++) {
-        r = raw_call(second, &q, -1, &a);
-        if (r == -EBUSY)
-            (void)usleep(1000);
-    }
-    assert_int_equal(r, 0);
-    q = raw_request(SIM_OP_ADVANCE, 20); /* needs the lock that the dead one held */
-    assert_int_equal(raw_call(second, &q, -1, &a), 0);
-}
-
 static void test_step_lists(void **state)
 {
     bool in = false;
@@ -874,11 +659,8 @@ int main(void)
         TEST(test_async),
         TEST(test_implicit_async),
         TEST(test_host_dma_states),
-        TEST(test_bad_messages),
-        TEST(test_refused_requests),
-        TEST(test_rank_that_dies),
         TEST(test_step_lists),
     };
 
-    return cmocka_run_group_tests(tests, setup_all, teardown_all);
+    return cmocka_run_group_tests(tests, sim_fixture_setup, sim_fixture_teardown);
 }
