@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/le.h"
 #include "formats/parquet/parquet_rle.h"
+#include "formats/parquet/parquet_simd.h"
 #include "formats/parquet/parquet_split.h"
 #include "formats/parquet/parquet_thrift.h"
 
@@ -184,6 +185,45 @@ void parquet_chunk_give_up(struct parquet_chunk *c, size_t count)
     c->no_dict = true;
 }
 
+static uint32_t id_of(const struct parquet_index *x, const uint32_t *map, size_t k)
+{
+    uint32_t id = x->ids[k];
+
+    return map && id != NULL_ID ? map[id] : id;
+}
+
+/* split_rows when all values have ranks and numbers, as they mostly do after the first pages. False: one has not. */
+static bool split_known(const struct parquet_chunk *c, struct parquet_work *w, const struct parquet_index *x,
+                        const uint32_t *map, struct parquet_page *page)
+{
+    const struct parquet_dict *d = &c->leaf;
+    uint32_t low = NULL_ID, high = 0, nulls = 0;
+
+    if (c->no_dict || d->ranked != d->count || c->local_cap < d->count)
+        return false;
+    for (size_t k = 0; k < x->distinct; k++) {
+        uint32_t id = id_of(x, map, k);
+        w->split[k] = NULL_ID;
+        if (id == NULL_ID) {
+            nulls += x->counts[k];
+            continue;
+        }
+        if (id >= d->count || c->local[id] == 0)
+            return false;
+        w->split[k] = c->local[id] - 1;
+        /* A NaN's rank is the greatest number: never the least, and one more than it is 0. */
+        uint32_t rank = d->rank[id];
+        low = rank < low ? rank : low;
+        high = rank + 1 > high ? rank + 1 : high;
+    }
+    page->nulls = nulls;
+    if (high > 0) {
+        parquet_page_bound(c, page, d->by_rank[low]);
+        parquet_page_bound(c, page, d->by_rank[high - 1]);
+    }
+    return true;
+}
+
 /*
  * w->split: by distinct id, the number in the row group's dictionary, or NULL_ID. In order of first appearance, so that
  * columns which split the rows alike get the same numbers.
@@ -196,8 +236,10 @@ static int split_rows(struct parquet_chunk *c, struct parquet_work *w, const str
 
     if (rc == 0)
         rc = parquet_dict_rank(&c->leaf);
+    if (rc == 0 && split_known(c, w, x, map, page))
+        return 0;
     for (size_t k = 0; rc == 0 && k < x->distinct; k++) {
-        uint32_t id = map && x->ids[k] != NULL_ID ? map[x->ids[k]] : x->ids[k];
+        uint32_t id = id_of(x, map, k);
         w->split[k] = NULL_ID;
         if (id == NULL_ID) {
             page->nulls += x->counts[k];
@@ -258,7 +300,7 @@ static int dict_page(struct parquet_chunk *c, struct parquet_work *w, struct par
         page.off = c->data.len;
         page.len = kept->len;
         page.raw_len = kept->raw_len;
-        int rc = kymo_buf_append(&c->data, x->bodies.data + kept->off, kept->len);
+        int rc = kymo_buf_append(&c->data, kept->buf->data + kept->off, kept->len);
         return rc < 0 ? rc : new_page(c, page);
     }
     kymo_buf_reset(&w->body);
@@ -268,7 +310,7 @@ static int dict_page(struct parquet_chunk *c, struct parquet_work *w, struct par
     if (rc < 0)
         return rc;
     const struct parquet_page *made = &c->pages[c->page_count - 1];
-    return parquet_index_keep(x, w->split, levels, c->data.data + made->off, made->len, made->raw_len);
+    return parquet_index_keep(x, w->split, levels, &c->data, made->off, made->len, made->raw_len);
 }
 
 static int append_bools(struct kymo_buf *b, const uint8_t *v, size_t n)
@@ -351,8 +393,7 @@ static size_t slice_of(const struct parquet_chunk *c, const struct parquet_index
         return x->n - from;
     size_t bytes = 0, i = from;
     while (i < x->n && (i == from || bytes < PARQUET_PAGE_BYTES_GOAL)) {
-        uint32_t id = x->ids[x->place[i++]];
-        id = map && id != NULL_ID ? map[id] : id;
+        uint32_t id = id_of(x, map, x->place[i++]);
         bytes += id == NULL_ID ? 0 : 4 + (size_t)c->leaf.lens[id];
     }
     return i - from;
@@ -372,8 +413,7 @@ static int plain_pages(struct parquet_chunk *c, struct parquet_work *w, const st
         struct parquet_page page = {.rows = (uint32_t)rows, .levels = (uint32_t)rows};
         size_t k = 0;
         for (size_t i = 0; i < rows; i++) {
-            uint32_t id = x->ids[x->place[from + i]];
-            id = map && id != NULL_ID ? map[id] : id;
+            uint32_t id = id_of(x, map, x->place[from + i]);
             valid[i] = id != NULL_ID;
             page.nulls += id == NULL_ID;
             if (id != NULL_ID) {
@@ -467,23 +507,43 @@ static uint64_t scalar_at(const struct parquet_chunk *c, const void *v, size_t i
     }
 }
 
-/* The common case by itself, so that it becomes one tight loop. */
-static void bound_int64(struct parquet_chunk *c, struct parquet_page *p, const int64_t *v, size_t n)
-{
-    int64_t min = v[0], max = v[0], last = v[0];
-    bool fell = p->nulls > 0 || (c->page_count > 0 && v[0] < (int64_t)c->last);
+struct extent {
+    int64_t min, max;
+    bool fell; /* some value is below the one before it */
+};
 
-    for (size_t i = 0; i < n; i++) {
+/* The common case by itself, so that it becomes one tight loop. */
+PARQUET_INLINE struct extent extent_body(const int64_t *v, size_t n)
+{
+    int64_t min = v[0], max = v[0], fell = 0;
+
+    for (size_t i = 1; i < n; i++) {
         min = v[i] < min ? v[i] : min;
         max = v[i] > max ? v[i] : max;
-        fell |= v[i] < last;
-        last = v[i];
+        fell |= v[i] < v[i - 1] ? -1 : 0;
     }
-    p->min = (uint64_t)min;
-    p->max = (uint64_t)max;
+    return (struct extent){min, max, fell != 0};
+}
+
+PARQUET_AVX2 static struct extent extent_avx2(const int64_t *v, size_t n)
+{
+    return extent_body(v, n);
+}
+
+static struct extent extent_plain(const int64_t *v, size_t n)
+{
+    return extent_body(v, n);
+}
+
+static void bound_int64(struct parquet_chunk *c, struct parquet_page *p, const int64_t *v, size_t n)
+{
+    struct extent e = parquet_has_avx2() ? extent_avx2(v, n) : extent_plain(v, n);
+
+    p->min = (uint64_t)e.min;
+    p->max = (uint64_t)e.max;
     p->bounded = true;
-    c->unsorted = c->unsorted || fell;
-    c->last = (uint64_t)last;
+    c->unsorted = c->unsorted || e.fell || p->nulls > 0 || (c->page_count > 0 && v[0] < (int64_t)c->last);
+    c->last = (uint64_t)v[n - 1];
 }
 
 static void bound_values(struct parquet_chunk *c, struct parquet_page *p, const void *v, size_t n)

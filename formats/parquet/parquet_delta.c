@@ -1,8 +1,10 @@
 /* DELTA_BINARY_PACKED: see FORMAT.md. Declared in parquet_rle.h. */
+#include <stddef.h>
 #include <string.h>
 
 #include "base/le.h"
 #include "formats/parquet/parquet_rle.h"
+#include "formats/parquet/parquet_simd.h"
 #include "formats/parquet/parquet_thrift.h"
 
 #define BLOCK 128
@@ -100,22 +102,41 @@ static int append_block(struct kymo_buf *b, const uint64_t d[BLOCK], size_t coun
     return 0;
 }
 
+/* count differences of v[-1], v[0], ... into d, less the least of them, which is returned. They wrap, and the reader's
+ * sums wrap back. */
+PARQUET_INLINE int64_t differences_body(const int64_t *v, size_t count, uint64_t *d)
+{
+    int64_t least = INT64_MAX;
+
+    for (size_t i = 0; i < count; i++) {
+        int64_t delta = (int64_t)((uint64_t)v[i] - (uint64_t)v[(ptrdiff_t)i - 1]);
+        least = delta < least ? delta : least;
+        d[i] = (uint64_t)delta;
+    }
+    for (size_t i = 0; i < count; i++)
+        d[i] -= (uint64_t)least;
+    return least;
+}
+
+PARQUET_AVX2 static int64_t differences_avx2(const int64_t *v, size_t count, uint64_t *d)
+{
+    return count == BLOCK ? differences_body(v, BLOCK, d) : differences_body(v, count, d);
+}
+
+static int64_t differences_plain(const int64_t *v, size_t count, uint64_t *d)
+{
+    return differences_body(v, count, d);
+}
+
 int parquet_delta_append64(struct kymo_buf *b, const int64_t *v, size_t n)
 {
     uint64_t d[BLOCK];
+    bool avx2 = parquet_has_avx2();
     int rc = append_head(b, n, n > 0 ? v[0] : 0);
 
     for (size_t at = 1; rc == 0 && at < n; at += BLOCK) {
         size_t count = n - at < BLOCK ? n - at : BLOCK;
-        int64_t least = INT64_MAX;
-        for (size_t i = 0; i < count; i++) {
-            /* Differences wrap, and the reader's sums wrap back. */
-            int64_t delta = (int64_t)((uint64_t)v[at + i] - (uint64_t)v[at + i - 1]);
-            least = delta < least ? delta : least;
-            d[i] = (uint64_t)delta;
-        }
-        for (size_t i = 0; i < count; i++)
-            d[i] -= (uint64_t)least;
+        int64_t least = avx2 ? differences_avx2(v + at, count, d) : differences_plain(v + at, count, d);
         memset(d + count, 0, (BLOCK - count) * sizeof *d);
         rc = append_block(b, d, count, least);
     }

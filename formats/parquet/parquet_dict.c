@@ -23,6 +23,7 @@ void parquet_dict_done(struct parquet_dict *d)
     kymo_free(d->bytes);
     kymo_free(d->slots);
     kymo_free(d->rank);
+    kymo_free(d->by_rank);
     parquet_dict_init(d, d->order);
 }
 
@@ -167,15 +168,19 @@ static int by_value(const void *pa, const void *pb, void *arg)
 
 int parquet_dict_rank(struct parquet_dict *d)
 {
-    if (d->count < d->ranked + d->ranked / 2 + 16)
+    bool grew = d->count != d->seen;
+
+    d->seen = d->count;
+    if (d->count == d->ranked || (grew && d->count < d->ranked + d->ranked / 2 + 16))
         return 0;
     uint32_t *rank = kymo_realloc_array(d->rank, d->count, sizeof *rank);
     if (!rank)
         return -ENOMEM;
     d->rank = rank;
-    uint32_t *order KYMO_FREE = kymo_calloc(d->count, sizeof *order);
+    uint32_t *order = kymo_realloc_array(d->by_rank, d->count, sizeof *order);
     if (!order)
         return -ENOMEM;
+    d->by_rank = order;
     /* Values that compare to nothing get no rank; the old ranks are void while sorting. */
     d->ranked = 0;
     size_t n = 0;

@@ -38,8 +38,10 @@ struct parquet_dict {
     size_t bytes_len, bytes_cap;
     uint32_t *slots; /* number + 1, or 0 */
     size_t slot_count;
-    size_t ranked;  /* numbers below it have a rank */
-    uint32_t *rank; /* by number */
+    size_t ranked;     /* numbers below it have a rank */
+    size_t seen;       /* values when ranks were last asked for */
+    uint32_t *rank;    /* by number */
+    uint32_t *by_rank; /* number of the value of that rank */
 };
 
 void parquet_dict_init(struct parquet_dict *d, enum parquet_order order);
@@ -58,7 +60,7 @@ static inline const uint8_t *parquet_dict_data(const struct parquet_dict *d, uin
 int parquet_dict_compare(const struct parquet_dict *d, uint32_t a, uint32_t b);
 int parquet_order_compare(enum parquet_order order, uint64_t a, uint64_t b); /* scalars */
 bool parquet_order_is_nan(enum parquet_order order, uint64_t v);
-/* Ranks all values when enough have come since the last time that it pays. */
+/* Ranks all values when it pays: many have come since the last time, or none since the last call. */
 int parquet_dict_rank(struct parquet_dict *d) KYMO_MUST_CHECK;
 
 #endif

@@ -10,6 +10,8 @@
 #include "formats/parquet/parquet_rle.h"
 
 #define OUT_GOAL ((size_t)1 << 20)
+/* Longer pages go to the file from where they are: the copy would cost more than the call. */
+#define DIRECT_MIN ((size_t)32 << 10)
 #define OUT_MAX ((size_t)3 << 30)
 #define META_MAX ((size_t)1 << 30)
 #define FOOTER_MAX ((size_t)1 << 31)
@@ -134,9 +136,21 @@ static int null_body(const struct parquet_chunk *c, struct parquet_work *w, uint
     return rc == 0 ? parquet_work_compress(w, &w->packed, NULL) : rc;
 }
 
+static int put_body(struct parquet_file *f, const uint8_t *body, size_t len, struct kymo_err *err)
+{
+    if (len < DIRECT_MIN)
+        return kymo_buf_append(&f->out, body, len);
+    int rc = flush(f, err);
+    if (rc == 0)
+        rc = kymo_file_pwrite_all(f->fd, body, len, f->offset, f->path, err);
+    if (rc == 0)
+        f->offset += len;
+    return rc;
+}
+
 static int put_page(struct parquet_file *f, const struct parquet_chunk *c, const struct parquet_page *p,
                     enum parquet_encoding null_encoding, struct parquet_work *w, struct parquet_chunk_totals *t,
-                    struct parquet_place *place)
+                    struct parquet_place *place, struct kymo_err *err)
 {
     const uint8_t *body = c->data.data + p->off;
     size_t raw = p->raw_len, len = p->len;
@@ -154,7 +168,7 @@ static int put_page(struct parquet_file *f, const struct parquet_chunk *c, const
         rc = parquet_meta_page_header(&f->out, p, p->len ? p->encoding : null_encoding, raw, len);
     size_t head = f->out.len - start;
     if (rc == 0)
-        rc = kymo_buf_append(&f->out, body, len);
+        rc = put_body(f, body, len, err);
     place->len = (uint32_t)(head + len);
     t->raw += head + raw;
     t->packed += head + len;
@@ -200,7 +214,7 @@ static int put_index(struct parquet_file *f, const struct parquet_chunk *c, cons
 }
 
 static int put_chunk(struct parquet_file *f, const struct parquet_chunk *c, struct parquet_work *w,
-                     struct parquet_chunk_meta *m)
+                     struct parquet_chunk_meta *m, struct kymo_err *err)
 {
     struct parquet_chunk_totals t = {0};
     enum parquet_encoding null_encoding = null_encoding_of(c);
@@ -212,7 +226,7 @@ static int put_chunk(struct parquet_file *f, const struct parquet_chunk *c, stru
         rc = put_dict(f, c, w, &t);
     t.data_offset = position(f);
     for (size_t i = 0; rc == 0 && i < c->page_count; i++) {
-        rc = put_page(f, c, &c->pages[i], null_encoding, w, &t, &f->places[i]);
+        rc = put_page(f, c, &c->pages[i], null_encoding, w, &t, &f->places[i], err);
         f->places[i].first_row = row;
         row += c->pages[i].rows;
     }
@@ -228,9 +242,11 @@ int parquet_file_group(struct parquet_file *f, struct parquet_chunk *chunks, uin
     if (rc == 0)
         rc = PARQUET_GROW(f->chunks, f->chunk_cap, f->chunk_count + columns, (size_t)PARQUET_GROUPS_MAX * columns);
     for (size_t i = 0; rc == 0 && i < columns; i++) {
-        rc = put_chunk(f, &chunks[i], w, &f->chunks[f->chunk_count + i]);
+        struct kymo_err why = {0};
+        rc = put_chunk(f, &chunks[i], w, &f->chunks[f->chunk_count + i], &why);
         if (rc < 0)
-            return kymo_err_set(err, rc, "%s: column %s: cannot write its chunk", f->path, chunks[i].column->name);
+            return kymo_err_set(err, rc, "%s: column %s: %s", f->path, chunks[i].column->name,
+                                why.code < 0 ? why.text : "cannot make its pages");
         if (f->out.len >= OUT_GOAL)
             rc = flush(f, err);
         if (rc < 0)

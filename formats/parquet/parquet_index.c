@@ -7,12 +7,10 @@
 #include "formats/parquet/parquet_dict.h"
 
 #define NULL_ID UINT32_MAX
-#define BODIES_BYTES_MAX ((size_t)64 << 20)
 
 void parquet_index_init(struct parquet_index *x)
 {
     *x = (struct parquet_index){0};
-    kymo_buf_init(&x->bodies, BODIES_BYTES_MAX);
 }
 
 void parquet_index_done(struct parquet_index *x)
@@ -21,7 +19,6 @@ void parquet_index_done(struct parquet_index *x)
     kymo_free(x->counts);
     kymo_free(x->place);
     kymo_free(x->place_of);
-    kymo_buf_done(&x->bodies);
     for (size_t i = 0; i < PARQUET_INDEX_BODIES_MAX; i++)
         kymo_free(x->body[i].split);
     parquet_index_init(x);
@@ -82,7 +79,6 @@ int parquet_index_build(struct parquet_index *x, const uint32_t *index, size_t n
     x->key = NULL;
     x->n = n;
     x->distinct = x->body_count = 0;
-    kymo_buf_reset(&x->bodies);
     x->need = need_of(index, n);
     if (x->need > limit)
         return -EINVAL;
@@ -115,21 +111,20 @@ const struct parquet_body *parquet_index_find(const struct parquet_index *x, con
     return NULL;
 }
 
-int parquet_index_keep(struct parquet_index *x, const uint32_t *split, bool levels, const uint8_t *data, size_t len,
-                       uint32_t raw_len)
+int parquet_index_keep(struct parquet_index *x, const uint32_t *split, bool levels, const struct kymo_buf *buf,
+                       size_t off, size_t len, uint32_t raw_len)
 {
-    if (x->body_count == PARQUET_INDEX_BODIES_MAX || x->bodies.len + len > x->bodies.max)
+    if (x->body_count == PARQUET_INDEX_BODIES_MAX)
         return 0;
     struct parquet_body *b = &x->body[x->body_count];
     int rc = PARQUET_GROW(b->split, b->split_cap, x->distinct, PARQUET_INDEX_ROWS_MAX);
-    if (rc == 0)
-        rc = kymo_buf_append(&x->bodies, data, len);
     if (rc < 0)
         return rc;
     memcpy(b->split, split, x->distinct * sizeof *split);
     b->hash = hash_of(split, x->distinct);
     b->levels = levels;
-    b->off = x->bodies.len - len;
+    b->buf = buf;
+    b->off = off;
     b->len = len;
     b->raw_len = raw_len;
     x->body_count++;

@@ -20,8 +20,10 @@ struct parquet_body {
     uint64_t hash;
     uint32_t *split; /* the split of the rows it belongs to, one entry per distinct id */
     size_t split_cap;
-    bool levels;     /* whether it begins with definition levels */
-    size_t off, len; /* compressed, in bodies */
+    bool levels; /* whether it begins with definition levels */
+    const struct kymo_buf
+        *buf; /* where the compressed body is: the first column's, which gets no other page meanwhile */
+    size_t off, len;
     uint32_t raw_len;
 };
 
@@ -34,7 +36,6 @@ struct parquet_index {
     uint16_t *place;        /* by row */
     uint32_t *place_of;     /* by id, place + 1; all zero between calls */
     size_t ids_cap, counts_cap, place_cap, place_of_cap;
-    struct kymo_buf bodies;
     struct parquet_body body[PARQUET_INDEX_BODIES_MAX];
     size_t body_count;
 };
@@ -47,8 +48,8 @@ int parquet_index_build(struct parquet_index *x, const uint32_t *index, size_t n
 
 /* The body kept for a split (one entry per distinct id), or NULL. */
 const struct parquet_body *parquet_index_find(const struct parquet_index *x, const uint32_t *split, bool levels);
-/* Keeps one; does nothing when there are many already. */
-int parquet_index_keep(struct parquet_index *x, const uint32_t *split, bool levels, const uint8_t *data, size_t len,
-                       uint32_t raw_len) KYMO_MUST_CHECK;
+/* Keeps one, which must stay in buf as long as the index does; does nothing when there are many already. */
+int parquet_index_keep(struct parquet_index *x, const uint32_t *split, bool levels, const struct kymo_buf *buf,
+                       size_t off, size_t len, uint32_t raw_len) KYMO_MUST_CHECK;
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/le.h"
 #include "formats/parquet/parquet_chunk.h"
 #include "formats/parquet/parquet_rle.h"
+#include "formats/parquet/parquet_split.h"
 
 #define NULL_ID UINT32_MAX
 
@@ -154,6 +155,57 @@ static int one_page(struct parquet_chunk *c, struct parquet_work *w, const struc
     return rc == 0 ? parquet_chunk_add(c, w, page) : rc;
 }
 
+/* Whether no list of the page has more than one element, as with the banks that an instruction uses. */
+static bool all_short(const struct parquet_chunk *c, const struct parquet_work *w, const struct parquet_index *x)
+{
+    for (size_t k = 0; k < x->distinct; k++) {
+        if (elements_of(c, w->split[k]) > 1)
+            return false;
+    }
+    return true;
+}
+
+/* The page by distinct id, without a look at levels row by row. Needs the elements in the dictionary. */
+static int short_page(struct parquet_chunk *c, struct parquet_work *w, const struct parquet_index *x,
+                      struct parquet_page page)
+{
+    int rc = PARQUET_GROW(w->defs, w->defs_cap, x->distinct, PARQUET_WORK_VALUES_MAX);
+    if (rc < 0)
+        return rc;
+    /* The levels' memory serves as bytes here. */
+    uint8_t *level = (uint8_t *)w->defs;
+    size_t elements = 0;
+    for (size_t k = 0; k < x->distinct; k++) {
+        uint32_t id = w->split[k];
+        size_t n = elements_of(c, id);
+        level[k] = (uint8_t)(id == NULL_ID ? 0 : n > 0 ? c->max_def : c->max_def - 2);
+        w->split[k] = n > 0 ? c->local[kymo_le32(parquet_dict_data(&c->lists, id))] - 1 : NULL_ID;
+        elements += n * x->counts[k];
+    }
+    page.nulls = (uint32_t)(x->n - elements);
+    page.encoding = PARQUET_RLE_DICTIONARY;
+    kymo_buf_reset(&w->body);
+    rc = parquet_split_append_lists(&w->body, x, w->split, level, elements);
+    return rc == 0 ? parquet_chunk_add(c, w, page) : rc;
+}
+
+/* Takes the page when it can; *ret_done says whether. */
+static int try_short_page(struct parquet_chunk *c, struct parquet_work *w, const struct parquet_index *x,
+                          bool *ret_done)
+{
+    const struct slice all = {.rows = x->n};
+    struct parquet_page page = {.rows = (uint32_t)x->n, .levels = (uint32_t)x->n};
+
+    *ret_done = false;
+    if (c->no_dict || !all_short(c, w, x))
+        return 0;
+    int rc = note_elements(c, w, x, &all, &page);
+    if (rc < 0 || c->no_dict)
+        return rc;
+    *ret_done = true;
+    return short_page(c, w, x, page);
+}
+
 int parquet_chunk_lists(struct parquet_chunk *c, struct parquet_work *w, struct parquet_index *x, const uint32_t *map,
                         struct kymo_err *err)
 {
@@ -166,9 +218,9 @@ int parquet_chunk_lists(struct parquet_chunk *c, struct parquet_work *w, struct 
                             c->column->name);
     if (nulls > 0 && c->column->required)
         return kymo_err_set(err, -EINVAL, "column %s: %" PRIu64 " nulls in a required column", c->column->name, nulls);
-    if (nulls == x->n)
-        rc = parquet_chunk_add_null(c, x->n);
-    for (size_t from = 0; rc == 0 && nulls < x->n && from < x->n;) {
+    bool done = nulls == x->n;
+    rc = done ? parquet_chunk_add_null(c, x->n) : try_short_page(c, w, x, &done);
+    for (size_t from = 0; rc == 0 && !done && from < x->n;) {
         struct slice s = measure(c, w, x, from);
         rc = one_page(c, w, x, &s);
         from += s.rows;

@@ -17,4 +17,11 @@
 int parquet_split_append(struct kymo_buf *b, const struct parquet_index *x, const uint32_t *split, bool levels,
                          size_t nulls) KYMO_MUST_CHECK;
 
+/*
+ * The same for lists of at most one element: level is the definition level by distinct id, split the element's number
+ * where the list has one.
+ */
+int parquet_split_append_lists(struct kymo_buf *b, const struct parquet_index *x, const uint32_t *split,
+                               const uint8_t *level, size_t elements) KYMO_MUST_CHECK;
+
 #endif

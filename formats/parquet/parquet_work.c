@@ -9,8 +9,8 @@
 #include "base/le.h"
 #include "formats/parquet/parquet_chunk.h"
 
-/* A page that shrinks by less than 1/32 is stored, and so are the next pages of its column, but for one in so many. */
-#define RAW_PAGES 8
+/* A page that shrinks by less than 1/16 is stored, and so are the next pages of its column, but for one in so many. */
+#define RAW_PAGES 16
 /* Bodies too short to shrink. */
 #define RAW_BELOW 48
 #define ZSTD_BLOCK_RAW_MAX ((size_t)128 << 10)
@@ -87,7 +87,7 @@ int parquet_work_compress(struct parquet_work *w, struct kymo_buf *out, unsigned
     if (ZSTD_isError(got))
         return ZSTD_getErrorCode(got) == ZSTD_error_memory_allocation ? -ENOMEM : -EINVAL;
     out->len += got;
-    if (!raw_run || got < n - n / 32)
+    if (!raw_run || got < n - n / 16)
         return 0;
     *raw_run = RAW_PAGES;
     out->len = start;

@@ -32,6 +32,7 @@ enum {
     B_REQ,
     F64_REQ,
     RUNS,
+    L_SHORT,
     COLUMNS
 };
 #define MAP_LEN 500
@@ -41,15 +42,25 @@ enum {
     }
 
 static const struct kymo_column columns[COLUMNS] = {
-    [SORTED] = COL("sorted", INT64, true),      [WIDE] = COL("wide", INT64, false),
-    [I32] = COL("i32", INT32, false),           [LOW] = COL("low", INT64, false),
-    [F32] = COL("f32", FLOAT, false),           [F64] = COL("f64", DOUBLE, false),
-    [BOOLEAN] = COL("boolean", BOOL, false),    [S_LOW] = COL("s_low", STRING, false),
-    [S_UNIQUE] = COL("s_unique", STRING, true), [S_LONG] = COL("s_long", STRING, false),
-    [S_NULL] = COL("s_null", STRING, false),    [L32] = COL("l32", LIST_INT32, false),
-    [L64] = COL("l64", LIST_INT64, true),       [L_STRING] = COL("l_string", LIST_STRING, false),
-    [I32_REQ] = COL("i32_req", INT32, true),    [B_REQ] = COL("b_req", BOOL, true),
-    [F64_REQ] = COL("f64_req", DOUBLE, true),   [RUNS] = COL("runs", INT64, false),
+    [SORTED] = COL("sorted", INT64, true),
+    [WIDE] = COL("wide", INT64, false),
+    [I32] = COL("i32", INT32, false),
+    [LOW] = COL("low", INT64, false),
+    [F32] = COL("f32", FLOAT, false),
+    [F64] = COL("f64", DOUBLE, false),
+    [BOOLEAN] = COL("boolean", BOOL, false),
+    [S_LOW] = COL("s_low", STRING, false),
+    [S_UNIQUE] = COL("s_unique", STRING, true),
+    [S_LONG] = COL("s_long", STRING, false),
+    [S_NULL] = COL("s_null", STRING, false),
+    [L32] = COL("l32", LIST_INT32, false),
+    [L64] = COL("l64", LIST_INT64, true),
+    [L_STRING] = COL("l_string", LIST_STRING, false),
+    [I32_REQ] = COL("i32_req", INT32, true),
+    [B_REQ] = COL("b_req", BOOL, true),
+    [F64_REQ] = COL("f64_req", DOUBLE, true),
+    [RUNS] = COL("runs", INT64, false),
+    [L_SHORT] = COL("l_short", LIST_INT32, false),
 };
 static const struct kymo_table table = {"Cases", "test rows", columns, COLUMNS, "sorted", true};
 
@@ -84,6 +95,8 @@ static bool is_null(unsigned c, uint64_t i)
         return true;
     case L32:
         return i % 4 == 0;
+    case L_SHORT:
+        return i % 5 == 0;
     default:
         return false;
     }
@@ -143,7 +156,7 @@ static uint32_t list_id(struct parquet_writer *w, unsigned c, uint64_t i, struct
     int64_t v[8];
     char text[3][24];
     const char *s[3] = {text[0], text[1], text[2]};
-    size_t n = c == L64 ? i % 3 : r % 4;
+    size_t n = c == L64 ? i % 3 : c == L_SHORT ? r % 2 : r % 4;
 
     if (c == L_STRING) {
         n = r % 3;

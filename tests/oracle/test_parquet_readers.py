@@ -20,19 +20,19 @@ import pytest
 BUILD = os.environ.get("KYMO_BUILD", "build")
 TOOL = os.path.join(BUILD, "bin", "parquet_cases")
 COLUMNS = ["sorted", "wide", "i32", "low", "f32", "f64", "boolean", "s_low", "s_unique", "s_long", "s_null", "l32", "l64",
-           "l_string", "i32_req", "b_req", "f64_req", "runs"]
+           "l_string", "i32_req", "b_req", "f64_req", "runs", "l_short"]
 REQUIRED = {"sorted", "s_unique", "l64", "i32_req", "b_req", "f64_req"}
 # case: (how, rows, batch, group, split)
 CASES = {
     "one": ("values", 1, 1, 0, 0),
     "few": ("values", 100, 7, 0, 0),
     "few_ids": ("ids", 101, 13, 40, 0),
-    "values": ("values", 150_000, 65536, 0, 0),
-    "ids": ("ids", 150_000, 10_000, 50_000, 0),
-    "map": ("map", 200_000, 65536, 0, 70_000),
+    "values": ("values", 80_000, 65536, 0, 0),
+    "ids": ("ids", 80_000, 10_000, 50_000, 0),
+    "map": ("map", 140_001, 65536, 0, 70_000),
     "map_small": ("map", 70_001, 4_999, 30_000, 0),
-    "mixed": ("mixed", 100_000, 5_000, 30_000, 0),
-    "late": ("late", 200_000, 50_000, 0, 0),
+    "mixed": ("mixed", 70_000, 5_000, 30_000, 0),
+    "late": ("late", 120_000, 40_000, 0, 0),
 }
 
 
@@ -61,6 +61,8 @@ def nulls(name, i):
         return i % np.uint64(500) != 0
     if name == "l32":
         return i % np.uint64(4) == 0
+    if name == "l_short":
+        return i % np.uint64(5) == 0
     return np.full(len(i), name == "s_null")
 
 
@@ -91,6 +93,8 @@ def values(name, i):
         return ["" for _ in ii]
     if name == "l32":
         return [[b >> (4 * k + 8) & 7 for k in range(b % 4)] for b in ri]
+    if name == "l_short":
+        return [[b >> 8 & 7] if b % 2 else [] for b in ri]
     if name == "l64":
         signed = [[(b >> k) - (1 << 64) if (b >> k) >> 63 else b >> k for k in range(a % 3)] for a, b in zip(ii, ri)]
         return signed
@@ -191,7 +195,7 @@ def test_filters(case):
 
 TYPES = {"sorted": pa.int64(), "wide": pa.int64(), "low": pa.int64(), "runs": pa.int64(), "i32": pa.int32(), "i32_req": pa.int32(),
          "f32": pa.float32(), "f64": pa.float64(), "f64_req": pa.float64(), "boolean": pa.bool_(), "b_req": pa.bool_(),
-         "l32": pa.list_(pa.field("element", pa.int32())), "l64": pa.list_(pa.field("element", pa.int64())),
+         "l32": pa.list_(pa.field("element", pa.int32())), "l_short": pa.list_(pa.field("element", pa.int32())), "l64": pa.list_(pa.field("element", pa.int64())),
          "l_string": pa.list_(pa.field("element", pa.string()))}
 
 
@@ -261,7 +265,7 @@ def test_encodings(case):
         assert "DELTA_BINARY_PACKED" in by_name["sorted"].encodings
         assert "RLE_DICTIONARY" in by_name["s_low"].encodings
         assert by_name["sorted"].has_column_index
-        if case["rows"] > 100_000:
+        if case["rows"] > 70_000:
             assert "PLAIN" in by_name["s_unique"].encodings
 
 

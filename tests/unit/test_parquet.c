@@ -334,7 +334,7 @@ static void index_taken_apart(void **state)
     assert_int_equal(b.len, sizeof want);
     assert_memory_equal(b.data, want, sizeof want);
     assert_null(parquet_index_find(&x, split, true));
-    assert_int_equal(parquet_index_keep(&x, split, true, b.data, b.len, 99), 0);
+    assert_int_equal(parquet_index_keep(&x, split, true, &b, 0, b.len, 99), 0);
     assert_null(parquet_index_find(&x, other, true));
     assert_null(parquet_index_find(&x, split, false));
     assert_int_equal(parquet_index_find(&x, split, true)->raw_len, 99);
