@@ -204,7 +204,7 @@ static void take_effect(struct sim_core *c, struct sim_pcore *p, struct sim_engi
         notify(p, e, op, ps);
         break;
     case SIM_OP_RANGE_CLEAR:
-        sim_sync_clear(p, op->value & 0xFFFF, op->value >> 16);
+        sim_sync_clear(c, p, op->value & 0xFFFF, op->value >> 16, ps);
         break;
     default:
         break;

@@ -184,7 +184,7 @@ void sim_sync_take(struct sim_core *c, struct sim_pcore *p, struct sim_engine *e
                    uint64_t ps);
 void sim_sync_update(struct sim_core *c, struct sim_pcore *p, const struct sim_source *src, uint8_t mode, uint8_t idx,
                      uint32_t operand, uint64_t ps);
-void sim_sync_clear(struct sim_pcore *p, unsigned first, unsigned count);
+void sim_sync_clear(struct sim_core *c, struct sim_pcore *p, unsigned first, unsigned count, uint64_t ps);
 static inline unsigned sim_sync_wait_target(const struct kymo_sync *s)
 {
     return (s->wait_mode & 0x7F) < KYMO_WAIT_EVT_SET ? s->wait_idx : 256u + s->wait_idx;

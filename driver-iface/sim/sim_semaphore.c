@@ -138,14 +138,20 @@ void sim_sync_update(struct sim_core *c, struct sim_pcore *p, const struct sim_s
         sim_engine_wake(c, p, target, ps);
 }
 
-void sim_sync_clear(struct sim_pcore *p, unsigned first, unsigned count)
+static void clear_target(struct sim_core *c, struct sim_pcore *p, unsigned target, uint64_t ps)
+{
+    p->sync[target] = 0;
+    p->history_count[target] = 0;
+    if (p->waiters[target])
+        sim_engine_wake(c, p, target, ps);
+}
+
+void sim_sync_clear(struct sim_core *c, struct sim_pcore *p, unsigned first, unsigned count, uint64_t ps)
 {
     for (unsigned i = first; i < first + count && i < 256; i++) {
-        if (p->image && (i == p->image->start_semaphore || i == p->image->end_semaphore))
+        if (i == p->image->start_semaphore || i == p->image->end_semaphore)
             continue;
-        for (unsigned target = i; target < SIM_SYNC_TARGETS; target += 256) {
-            p->sync[target] = 0;
-            p->history_count[target] = 0;
-        }
+        clear_target(c, p, i, ps);
+        clear_target(c, p, 256 + i, ps);
     }
 }

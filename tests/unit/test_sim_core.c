@@ -651,6 +651,95 @@ static void test_event_taken(void **state)
     bench_free(b);
 }
 
+/* A compiler's own range clear lets those go on that wait for 0. */
+static void test_range_clear(void **state)
+{
+    (void)state;
+    struct bench *b = bench_new(KYMO_GEN_TRN2, 1, false, 1);
+    struct sample *s = sample_new(b->arch);
+    kymo_instr_set_update(sample_op(s, KYMO_ENGINE_SCALAR, KYMO_OP_ACTIVATE), KYMO_UPD_INC, 4, 0);
+    kymo_instr_set_update(sample_op(s, KYMO_ENGINE_SCALAR, KYMO_OP_ACTIVATE), KYMO_UPD_INC, 5, 0);
+    uint8_t *rec = sample_op(s, KYMO_ENGINE_SCALAR, KYMO_OP_EVENT_SEMAPHORE_RANGE_CLEAR);
+    sample_set(s, rec, KYMO_F_RANGE_FIRST, 4);
+    sample_set(s, rec, KYMO_F_RANGE_COUNT, 1);
+    kymo_instr_set_wait(sample_op(s, KYMO_ENGINE_VECTOR, KYMO_OP_NOP), KYMO_WAIT_GE, 5, 1);
+    kymo_instr_set_wait(sample_op(s, KYMO_ENGINE_VECTOR, KYMO_OP_NOP), KYMO_WAIT_EQ, 4, 0);
+    kymo_instr_set_wait(sample_op(s, KYMO_ENGINE_VECTOR, KYMO_OP_NOP), KYMO_WAIT_GE, 5, 1);
+    bench_arm(b);
+    struct sim_image *im = image_of(b, s, 1);
+    (void)execute(b, im, false);
+    const struct sim_truth_instr *clear = only_row(b, im, KYMO_ENGINE_SCALAR, 2);
+    const struct sim_truth_instr *wait = only_row(b, im, KYMO_ENGINE_VECTOR, 1);
+    assert_true(wait->wait_cycles > 0 && wait->end_ps > clear->end_ps);
+    sim_image_free(im);
+    sample_free(s);
+    bench_free(b);
+}
+
+/* Programs of random operands either run, or are refused, or wait for ever; whatever they do is the same every time. */
+static void random_record(struct sample *s, enum kymo_engine e, uint64_t *x)
+{
+    static const uint8_t ops[] = {KYMO_OP_NOP,
+                                  KYMO_OP_MATMUL,
+                                  KYMO_OP_COPY,
+                                  KYMO_OP_MEMSET,
+                                  KYMO_OP_EVENT_SEMAPHORE,
+                                  KYMO_OP_MOVE,
+                                  KYMO_OP_ALU_OP,
+                                  KYMO_OP_WRITE,
+                                  KYMO_OP_PSEUDO_DMA_DIRECT2D,
+                                  KYMO_OP_NOTIFY,
+                                  KYMO_OP_EVENT_SEMAPHORE_RANGE_CLEAR};
+    static const uint8_t waits[] = {0, 0, 0, 1, 2, 3, 5, 6, 7, 14, 15, 0x85, 0xFE};
+    static const uint8_t updates[] = {0, 3, 3, 3, 4, 5, 7, 9, 1, 2, 0x13, 0x13, 0x15, 0x99, 0x11};
+    uint8_t *rec = sample_op(s, e, ops[next_random(x) % sizeof ops]);
+    if (rec[0] == KYMO_OP_PSEUDO_DMA_DIRECT2D && e != KYMO_ENGINE_SYNC && next_random(x) % 8)
+        rec[0] = KYMO_OP_NOP; /* only Sync has a dynamic queue */
+    if (rec[0] == KYMO_OP_ALU_OP && next_random(x) % 8)
+        rec[0] = KYMO_OP_MOVE; /* most operations are not known */
+    for (unsigned i = 12; i < KYMO_INSTR_SIZE; i++)
+        rec[i] = next_random(x) & 1 ? (uint8_t)next_random(x) & 15 : 0;
+    rec[4] = waits[next_random(x) % sizeof waits];
+    rec[5] = (uint8_t)(next_random(x) % 4);
+    rec[6] = updates[next_random(x) % sizeof updates];
+    rec[7] = (uint8_t)(next_random(x) % 4);
+    rec[8] = (uint8_t)(next_random(x) % 3);
+}
+
+static void test_random_programs(void **state)
+{
+    (void)state;
+    uint64_t x = 0x9E3779B97F4A7C15ull;
+    unsigned ran = 0, stuck = 0, refused = 0;
+    for (unsigned round = 0; round < 200; round++) {
+        struct bench *b = bench_new(KYMO_GEN_TRN2, 1, false, round);
+        struct sample *s = sample_new(b->arch);
+        s->queues = QUEUE("dynamic", 4);
+        for (unsigned e = 0; e < KYMO_ENGINE_MAX; e++)
+            for (unsigned i = 0; i < 1 + round % 7; i++)
+                random_record(s, (enum kymo_engine)e, &x);
+        bench_arm(b);
+        struct sim_image *im = NULL;
+        struct kymo_err err = {0};
+        struct sim_exec_result result;
+        struct neff *neff = sample_neff(s, 1);
+        if (sim_image_build(b->arch, 1, neff, 1, &im, &err) < 0) {
+            assert_int_equal(err.code, -EPROTO);
+            neff_free(neff);
+            refused++;
+        } else {
+            int r = sim_core_execute(b->core, 0, im, round % 3 == 0, &result, &err);
+            assert_true(r == 0 || r == -EDEADLK);
+            *(r ? &stuck : &ran) += 1;
+            sim_image_free(im);
+        }
+        sample_free(s);
+        bench_free(b);
+    }
+    print_message("%u ran, %u waited for ever, %u refused\n", ran, stuck, refused);
+    assert_true(ran > 5 && stuck > 5 && refused > 5);
+}
+
 /* Unarmed executions make no records, and arming again starts at 0. */
 static void test_unarmed(void **state)
 {
@@ -680,14 +769,23 @@ static void test_unarmed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wait),      cmocka_unit_test(test_loop),
-        cmocka_unit_test(test_dma_block), cmocka_unit_test(test_dma_small_block),
-        cmocka_unit_test(test_dynamic),   cmocka_unit_test(test_overflow),
-        cmocka_unit_test(test_phase),     cmocka_unit_test(test_clock_property),
-        cmocka_unit_test(test_drift),     cmocka_unit_test(test_deadlock),
-        cmocka_unit_test(test_fail),      cmocka_unit_test(test_determinism),
-        cmocka_unit_test(test_psum),      cmocka_unit_test(test_event_taken),
+        cmocka_unit_test(test_wait),
+        cmocka_unit_test(test_loop),
+        cmocka_unit_test(test_dma_block),
+        cmocka_unit_test(test_dma_small_block),
+        cmocka_unit_test(test_dynamic),
+        cmocka_unit_test(test_overflow),
+        cmocka_unit_test(test_phase),
+        cmocka_unit_test(test_clock_property),
+        cmocka_unit_test(test_drift),
+        cmocka_unit_test(test_deadlock),
+        cmocka_unit_test(test_fail),
+        cmocka_unit_test(test_determinism),
+        cmocka_unit_test(test_psum),
+        cmocka_unit_test(test_event_taken),
         cmocka_unit_test(test_unarmed),
+        cmocka_unit_test(test_range_clear),
+        cmocka_unit_test(test_random_programs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
