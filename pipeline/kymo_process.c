@@ -4,22 +4,18 @@
  * --progress-fd; a failure is one line on stderr. Exit code 0 done, 1 failed, 2 wrong usage, 3 empty NTFF.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "pipeline/input.h"
+#include "base/options.h"
 #include "pipeline/process.h"
 
-enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_EMPTY = 3 };
-
-static const char usage[] = "usage: kymo-process --ntff FILE [--neff FILE]... --output DIR\n"
-                            "                    [--manifest FILE] [--name NAME] [--split-rows N] [--progress-fd N]\n";
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_EMPTY = 3 };
 
 static volatile sig_atomic_t stopped;
 
@@ -74,97 +70,95 @@ static void report_failure(const struct report *r, const struct kymo_err *err)
     (void)dprintf(r->fd, "{\"event\":\"failed\",\"code\":%d,\"reason\":\"%s\"}\n", err->code, text);
 }
 
-static bool parse_number(const char *text, uint64_t max, uint64_t *ret)
-{
-    char *end;
-    errno = 0;
-    unsigned long long v = strtoull(text, &end, 10);
-    if (errno || end == text || *end || text[0] == '-' || v > max)
-        return false;
-    *ret = v;
-    return true;
-}
-
-struct arguments {
-    struct process_options options;
-    const char *neffs[INPUT_NEFFS_MAX];
-    struct report report;
+struct args {
+    const char *ntff, *output, *manifest, *name;
+    struct kymo_option_list neffs;
+    uint64_t split_rows, progress_fd;
 };
 
-static bool take_option(struct arguments *a, int c)
-{
-    uint64_t v;
-    switch (c) {
-    case 's':
-        a->options.ntff = optarg;
-        return true;
-    case 'n':
-        if (a->options.neff_count == INPUT_NEFFS_MAX)
-            return false;
-        a->neffs[a->options.neff_count++] = optarg;
-        return true;
-    case 'o':
-        a->options.output = optarg;
-        return true;
-    case 'm':
-        a->options.manifest = optarg;
-        return true;
-    case 'N':
-        a->options.name = optarg;
-        return true;
-    case 'r':
-        return parse_number(optarg, UINT64_MAX, &a->options.split_rows);
-    case 'p':
-        if (!parse_number(optarg, 65535, &v))
-            return false;
-        a->report.fd = (int)v;
-        return true;
-    default:
-        return false;
-    }
-}
+#define NO_FD UINT16_MAX
 
-static bool parse(int argc, char **argv, struct arguments *a)
-{
-    static const struct option options[] = {
-        {"ntff", required_argument, NULL, 's'},        {"neff", required_argument, NULL, 'n'},
-        {"output", required_argument, NULL, 'o'},      {"manifest", required_argument, NULL, 'm'},
-        {"name", required_argument, NULL, 'N'},        {"split-rows", required_argument, NULL, 'r'},
-        {"progress-fd", required_argument, NULL, 'p'}, {NULL, 0, NULL, 0},
-    };
-    int c;
-    while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
-        if (!take_option(a, c))
-            return false;
-    return optind == argc && a->options.ntff && a->options.output;
-}
+static const struct kymo_option rows[] = {
+    {.name = "ntff",
+     .type = KYMO_OPTION_TEXT,
+     .arg = "FILE",
+     .required = true,
+     .offset = offsetof(struct args, ntff),
+     .help = "device profile"},
+    {.name = "neff",
+     .type = KYMO_OPTION_LIST,
+     .arg = "FILE",
+     .offset = offsetof(struct args, neffs),
+     .help = "compiled programs that ran"},
+    {.name = "output",
+     .type = KYMO_OPTION_TEXT,
+     .arg = "DIR",
+     .required = true,
+     .offset = offsetof(struct args, output),
+     .help = "directory for the tables; replaced when it is there"},
+    {.name = "manifest",
+     .type = KYMO_OPTION_TEXT,
+     .arg = "FILE",
+     .offset = offsetof(struct args, manifest),
+     .help = "the capture's manifest"},
+    {.name = "name",
+     .type = KYMO_OPTION_TEXT,
+     .arg = "NAME",
+     .offset = offsetof(struct args, name),
+     .help = "name of the profile"},
+    {.name = "split-rows",
+     .type = KYMO_OPTION_U64,
+     .arg = "N",
+     .offset = offsetof(struct args, split_rows),
+     .help = "split tables into files of N rows"},
+    {.name = "progress-fd",
+     .type = KYMO_OPTION_U64,
+     .arg = "N",
+     .def = "65535",
+     .max = NO_FD,
+     .offset = offsetof(struct args, progress_fd),
+     .help = "descriptor for progress as JSON lines; 65535: none"},
+    {0},
+};
+
+static const struct kymo_options spec = {
+    .program = "kymo-process",
+    .about =
+        "Makes one directory of Parquet tables from one device profile. Started by kymo process and the collector.\n"
+        "Exit code: 0 done, 1 failed, 2 wrong usage, 3 the profile is empty.",
+    .rows = rows,
+};
 
 int main(int argc, char **argv)
 {
-    if (argc == 2 && !strcmp(argv[1], "--version")) {
-        printf("kymo-process %s\n", KYMO_VERSION);
-        return EXIT_DONE;
-    }
-    struct arguments a = {.report = {.fd = -1}};
-    if (!parse(argc, argv, &a)) {
-        (void)fputs(usage, stderr);
-        return EXIT_USAGE;
-    }
+    struct args args;
+    int code = kymo_options_main(&spec, argc, argv, &args);
+    if (code >= 0)
+        return code;
+    struct report report = {.fd = args.progress_fd == NO_FD ? -1 : (int)args.progress_fd};
+    const struct process_options options = {
+        .ntff = args.ntff,
+        .neffs = args.neffs.items,
+        .neff_count = args.neffs.n,
+        .manifest = args.manifest,
+        .output = args.output,
+        .name = args.name,
+        .split_rows = args.split_rows,
+        .progress = report_progress,
+        .ctx = &report,
+    };
     /* A reader of the progress that goes away must not kill the work. */
     (void)signal(SIGPIPE, SIG_IGN);
     struct sigaction stop = {.sa_handler = on_signal};
     (void)sigaction(SIGTERM, &stop, NULL);
     (void)sigaction(SIGINT, &stop, NULL);
-    a.options.neffs = a.neffs;
-    a.options.progress = report_progress;
-    a.options.ctx = &a.report;
     struct process_result result;
     struct kymo_err err = {0};
-    int r = process_run(&a.options, &result, &err);
+    int r = process_run(&options, &result, &err);
     if (r < 0) {
-        report_failure(&a.report, &err);
+        report_failure(&report, &err);
         return r == -ENODATA ? EXIT_EMPTY : EXIT_FAILED;
     }
-    report_done(&a.report, &result);
+    report_done(&report, &result);
     return EXIT_DONE;
 }

@@ -9,6 +9,7 @@
 #define KYMO_SUBCOMMANDS(X)                                                                                            \
     X(neff, "show what a compiled program file holds")                                                                 \
     X(ntff, "show what a device profile file holds")                                                                   \
+    X(process, "make tables from device profiles")                                                                     \
     X(query, "run SQL over a profile's tables")                                                                        \
     X(verify, "prove that every record of a profile is accounted for")
 

@@ -1,0 +1,185 @@
+/* kymo process: finds the files of a capture and runs kymo-process for each NTFF. */
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/options.h"
+#include "tools/capture_dir.h"
+#include "tools/process_child.h"
+#include "tools/subcommands.h"
+
+struct args {
+    struct kymo_option_list neffs;
+    const char *ntff, *dir, *output, *data_path, *name;
+    uint64_t split_rows;
+};
+
+static const struct kymo_option rows[] = {
+    {.name = "neff",
+     .letter = 'n',
+     .type = KYMO_OPTION_LIST,
+     .arg = "FILE",
+     .offset = offsetof(struct args, neffs),
+     .help = "compiled programs that ran; matched by hash and uuid"},
+    {.name = "ntff",
+     .letter = 's',
+     .type = KYMO_OPTION_TEXT,
+     .arg = "FILE",
+     .offset = offsetof(struct args, ntff),
+     .help = "device profile"},
+    {.name = "dir",
+     .letter = 'd',
+     .type = KYMO_OPTION_TEXT,
+     .arg = "DIR",
+     .offset = offsetof(struct args, dir),
+     .help = "capture: a directory with manifest.pb, or a session directory of the runtime"},
+    {.name = "output-file",
+     .type = KYMO_OPTION_TEXT,
+     .arg = "DIR",
+     .offset = offsetof(struct args, output),
+     .help = "directory for the tables of one NTFF"},
+    {.name = "data-path",
+     .type = KYMO_OPTION_TEXT,
+     .arg = "DIR",
+     .offset = offsetof(struct args, data_path),
+     .help = "store: tables go to DIR/profiles/global/NAME@latest/"},
+    {.name = "display-name",
+     .type = KYMO_OPTION_TEXT,
+     .arg = "NAME",
+     .offset = offsetof(struct args, name),
+     .help = "name in the store; made from job, host, rank, capture and core by default"},
+    {.name = "split-rows",
+     .type = KYMO_OPTION_U64,
+     .arg = "N",
+     .offset = offsetof(struct args, split_rows),
+     .help = "split tables into files of N rows"},
+    {0},
+};
+
+static const struct kymo_options spec = {
+    .program = "kymo process",
+    .about = "Makes Parquet tables from device profiles and the programs that ran.",
+    .rows = rows,
+};
+
+static int usage_error(const char *text)
+{
+    (void)fprintf(stderr, "kymo process: %s; see kymo process --help\n", text);
+    return 2;
+}
+
+static const char *wrong_usage(const struct args *a)
+{
+    if (!a->ntff && !a->dir)
+        return "give an NTFF with -s or a capture with -d";
+    if (!a->output == !a->data_path)
+        return "give either --output-file or --data-path";
+    if (a->name && (!*a->name || strlen(a->name) > CAPTURE_NAME_MAX || strchr(a->name, '/') || *a->name == '.'))
+        return "--display-name is no name for a directory";
+    return NULL;
+}
+
+static int collect(const struct args *a, struct capture *c, struct kymo_err *err)
+{
+    int r = a->dir ? capture_read_dir(c, a->dir, err) : 0;
+    for (size_t i = 0; i < a->neffs.n && r == 0; i++)
+        r = capture_add_neff(c, a->neffs.items[i], err);
+    /* With -s, the directory gives only what belongs to that one. */
+    return r == 0 && a->ntff ? capture_add_ntff(c, a->ntff, err) : r;
+}
+
+static char *output_of(const struct args *a, const char *name)
+{
+    return a->output ? kymo_strdup(a->output) : kymo_asprintf("%s/profiles/global/%s@latest", a->data_path, name);
+}
+
+/* Several profiles of one --display-name get their core behind it. */
+static void choose_name(const struct args *a, const struct capture *c, const struct capture_ntff *f, size_t n,
+                        char out[static CAPTURE_NAME_MAX + 1])
+{
+    if (!a->name) {
+        capture_profile_name(c, f, out);
+    } else if (n == 1) {
+        (void)snprintf(out, CAPTURE_NAME_MAX + 1, "%s", a->name);
+    } else {
+        (void)snprintf(out, CAPTURE_NAME_MAX + 1, "%.*s-nc%u", CAPTURE_NAME_MAX - 16, a->name, f->vnc);
+    }
+}
+
+static int process_one(const struct args *a, const struct capture *c, const struct capture_ntff *f, size_t n)
+{
+    char name[CAPTURE_NAME_MAX + 1];
+    choose_name(a, c, f, n, name);
+    char *output KYMO_FREE = output_of(a, name);
+    const char *neffs[KYMO_OPTION_LIST_MAX];
+    struct process_child child = {
+        .ntff = f->path,
+        .neffs = neffs,
+        .neff_count = capture_neffs_of(c, f, neffs, KYMO_OPTION_LIST_MAX),
+        .manifest = c->manifest,
+        .output = output,
+        .name = name,
+        .split_rows = a->split_rows,
+    };
+    struct kymo_err err = {0};
+    int code = output ? process_child_run(&child, &err) : kymo_err_set(&err, -ENOMEM, "no memory");
+    if (code < 0)
+        (void)fprintf(stderr, "kymo process: %s\n", err.text);
+    else if (code == 0)
+        printf("%s\n", output);
+    return code;
+}
+
+/* An empty NTFF among others is a core that executed nothing; alone it is what the user asked about, and an error. */
+static int process_all(const struct args *a, const struct capture *c)
+{
+    const struct capture_ntff *first = a->ntff ? &c->ntffs[c->ntff_count - 1] : c->ntffs;
+    size_t n = a->ntff ? 1 : c->ntff_count, made = 0;
+    if (!n) {
+        (void)fprintf(stderr, "kymo process: %s holds no NTFF file\n", a->dir);
+        return 1;
+    }
+    if (n > 1 && a->output)
+        return usage_error(
+            "--output-file takes one NTFF, the capture has several: name one with -s, or use --data-path");
+    for (size_t i = 0; i < n; i++) {
+        if (first[i].empty) {
+            (void)fprintf(
+                stderr,
+                "kymo process: %s is empty: the core executed nothing while it was profiled; no tables were made\n",
+                first[i].path);
+            continue;
+        }
+        if (process_one(a, c, &first[i], n) != 0)
+            return 1;
+        made++;
+    }
+    return made ? 0 : 1;
+}
+
+int kymo_process_main(int argc, char **argv)
+{
+    struct args args;
+    int code = kymo_options_main(&spec, argc, argv, &args);
+    if (code >= 0)
+        return code;
+    const char *wrong = wrong_usage(&args);
+    if (wrong)
+        return usage_error(wrong);
+    struct capture capture;
+    struct kymo_err err = {0};
+    capture_init(&capture);
+    if (collect(&args, &capture, &err) < 0) {
+        (void)fprintf(stderr, "kymo process: %s\n", err.text);
+        code = 1;
+    } else {
+        code = process_all(&args, &capture);
+    }
+    capture_done(&capture);
+    return code;
+}

@@ -1,0 +1,137 @@
+#include "tools/process_child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "tools/sibling.h"
+
+#define LINE_MAX_BYTES 1024
+
+/* "key":123 or "key":"text" of a line that kymo-process wrote. */
+static const char *find_value(const char *line, const char *key)
+{
+    char quoted[32];
+    (void)snprintf(quoted, sizeof quoted, "\"%s\":", key);
+    const char *p = strstr(line, quoted);
+    return p ? p + strlen(quoted) : NULL;
+}
+
+static void show_line(const char *line, const char *name, bool terminal)
+{
+    const char *stage = find_value(line, "stage"), *done = find_value(line, "done"), *total = find_value(line, "total");
+    if (!terminal || !stage || *stage != '"' || !done || !total)
+        return;
+    unsigned long long d = strtoull(done, NULL, 10), t = strtoull(total, NULL, 10);
+    (void)fprintf(stderr, "\r\033[K%s: %.*s", name, (int)strcspn(stage + 1, "\""), stage + 1);
+    if (t)
+        (void)fprintf(stderr, " %llu %%", 100 * d / t);
+}
+
+static void follow(int fd, const char *name)
+{
+    bool terminal = isatty(STDERR_FILENO);
+    FILE *f = fdopen(fd, "r");
+    if (!f) {
+        kymo_file_close(fd);
+        return;
+    }
+    char line[LINE_MAX_BYTES];
+    while (fgets(line, sizeof line, f))
+        show_line(line, name, terminal);
+    if (terminal)
+        (void)fprintf(stderr, "\r\033[K");
+    (void)fclose(f);
+}
+
+/* argv of the child; strings stay the caller's but for the two numbers. */
+static char **make_argv(const struct process_child *c, const char *fd, const char *split)
+{
+    char **argv = KYMO_NEW_ARRAY(char *, 2 * c->neff_count + 16);
+    size_t n = 0;
+    if (!argv)
+        return NULL;
+#define ADD(s) argv[n++] = (char *)(size_t)(s)
+    ADD("kymo-process");
+    ADD("--ntff");
+    ADD(c->ntff);
+    for (size_t i = 0; i < c->neff_count; i++) {
+        ADD("--neff");
+        ADD(c->neffs[i]);
+    }
+    ADD("--output");
+    ADD(c->output);
+    ADD("--name");
+    ADD(c->name);
+    ADD("--progress-fd");
+    ADD(fd);
+    ADD("--split-rows");
+    ADD(split);
+    if (c->manifest) {
+        ADD("--manifest");
+        ADD(c->manifest);
+    }
+#undef ADD
+    return argv;
+}
+
+static int wait_for(pid_t pid, struct kymo_err *err)
+{
+    int status;
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return kymo_err_set(err, -errno, "cannot wait for kymo-process: %s", strerror(errno));
+    if (WIFEXITED(status))
+        return WEXITSTATUS(status);
+    return kymo_err_set(err, -EINTR, "kymo-process was ended by signal %d; nothing was written", WTERMSIG(status));
+}
+
+static void run_child(const char *path, char **argv, pid_t parent)
+{
+    /* The child must not outlive the command that a user ended. */
+    (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        _exit(1);
+    (void)execv(path, argv);
+    (void)fprintf(stderr, "kymo process: cannot run %s: %s\n", path, strerror(errno));
+    _exit(1);
+}
+
+int process_child_run(const struct process_child *c, struct kymo_err *err)
+{
+    char path[PATH_MAX], fd[16], split[32];
+    int r = sibling_path("kymo-process", path, err);
+    if (r < 0)
+        return r;
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return kymo_err_set(err, -errno, "cannot make a pipe: %s", strerror(errno));
+    (void)snprintf(fd, sizeof fd, "%d", ends[1]);
+    (void)snprintf(split, sizeof split, "%" PRIu64, c->split_rows);
+    char **argv = make_argv(c, fd, split);
+    pid_t parent = getpid(), pid = argv ? fork() : -1;
+    if (pid == 0) {
+        (void)fcntl(ends[1], F_SETFD, 0);
+        run_child(path, argv, parent);
+    }
+    r = pid < 0 ? kymo_err_set(err, argv ? -errno : -ENOMEM, "cannot start kymo-process") : 0;
+    kymo_file_close(ends[1]);
+    kymo_free(argv);
+    if (r < 0) {
+        kymo_file_close(ends[0]);
+        return r;
+    }
+    follow(ends[0], c->name);
+    return wait_for(pid, err);
+}

@@ -1,0 +1,22 @@
+/* Runs kymo-process as a child and shows its progress on stderr when that is a terminal. */
+#ifndef KYMO_TOOLS_PROCESS_CHILD_H
+#define KYMO_TOOLS_PROCESS_CHILD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct process_child {
+    const char *ntff;
+    const char *const *neffs;
+    size_t neff_count;
+    const char *manifest; /* NULL: none */
+    const char *output, *name;
+    uint64_t split_rows;
+};
+
+/* The child's exit code (its own message is on stderr), or a negative errno when it could not be run or was killed. */
+int process_child_run(const struct process_child *c, struct kymo_err *err) KYMO_MUST_CHECK;
+
+#endif
