@@ -22,6 +22,7 @@ class Cell:
     executions: int = 2
     options: tuple = field(default=())
     dge: int = 1
+    small: bool = False  # a small program, for runs of many executions
 
     def __str__(self):
         return f"{self.model}-{self.arch}-lnc{self.lnc}-{self.name}"
@@ -34,16 +35,19 @@ def run(*command, **kwargs):
     return done.stdout
 
 
-def make_neff(directory, model, arch, lnc):
-    path = Path(directory) / f"{model}-{arch}-lnc{lnc}.neff"
+SMALL = ("--layers", 1, "--hidden", 128, "--batch", 128)
+
+
+def make_neff(directory, model, arch, lnc, small=False):
+    path = Path(directory) / f"{model}-{arch}-lnc{lnc}{'-small' if small else ''}.neff"
     if not path.exists():
-        run(BIN / "kymo-sim", "neff", "--model", model, "--arch", arch, "--lnc", lnc, "--output", path)
+        run(BIN / "kymo-sim", "neff", "--model", model, "--arch", arch, "--lnc", lnc, *(SMALL if small else ()), "--output", path)
     return path
 
 
 def make_ntff(directory, cell):
     """(NTFF, NEFF, truth directory)"""
-    neff = make_neff(directory, cell.model, cell.arch, cell.lnc)
+    neff = make_neff(directory, cell.model, cell.arch, cell.lnc, cell.small)
     ntff = Path(directory) / f"{cell}.ntff"
     truth = Path(directory) / "truth"
     run(BIN / "kymo-sim", "ntff", "--neff", neff, "--instance", INSTANCES[cell.arch], "--lnc", cell.lnc, "--executions",

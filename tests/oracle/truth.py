@@ -30,9 +30,18 @@ def read_table(directory, name):
     return pa.concat_tables([pq.read_table(p) for p in parts])
 
 
+COLUMNS = {
+    "Instruction": ["pcore_idx", "engine", "pc", "opcode", "operands", "start_ts", "end_ts", "duration_ns", "crc_in", "crc_out",
+                    "compiler_pc", "compiler_opcode", "adjusted_flops", "psum_read_banks", "psum_write_banks", "evt_wait_time_ns",
+                    "id"],
+}
+
+
 def rows_of(directory, name):
     table = read_table(directory, name)
-    return [] if table is None else table.to_pylist()
+    if table is None:
+        return []
+    return table.select(COLUMNS.get(name, table.column_names)).to_pylist()
 
 
 def integer(text, absent=None):
