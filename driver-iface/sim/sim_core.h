@@ -49,7 +49,8 @@ struct sim_config {
 int sim_core_new(const struct sim_config *config, struct sim_core **ret, struct kymo_err *err) KYMO_MUST_CHECK;
 struct sim_core *sim_core_free(struct sim_core *c);
 void sim_core_freep(struct sim_core **c);
-/* Another slow factor, 0.01 to 100, from the next execution on: logical cores of one device may belong to different ranks. */
+/* Another slow factor, 0.01 to 100, from the next execution on: logical cores of one device may belong to different
+ * ranks. */
 void sim_core_set_slow(struct sim_core *c, double factor);
 
 /*

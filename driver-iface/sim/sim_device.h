@@ -75,7 +75,7 @@ int sim_device_truth(struct sim_device *d, unsigned vnc, const char *name, struc
 const struct kymo_arch *sim_device_arch(const struct sim_device *d);
 unsigned sim_device_lnc(const struct sim_device *d);
 
-/* Serves ranks on a listening socket, a thread each, until stop_fd is readable; then ends all connections. */
+/* Serves ranks on a listening socket, a thread each, until stop_fd is readable; then gives them ten seconds to end. */
 int sim_device_serve(struct sim_device *d, int listen_fd, int stop_fd, struct kymo_err *err) KYMO_MUST_CHECK;
 
 #endif

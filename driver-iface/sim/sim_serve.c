@@ -5,11 +5,21 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
 #include "driver-iface/sim/sim_rank.h"
+
+#define GRACE_S 10
+
+/* Ranks that are being served. */
+struct crowd {
+    pthread_mutex_t lock;
+    pthread_cond_t fewer;
+    unsigned running;
+};
 
 struct slot {
     pthread_t thread;
@@ -17,7 +27,30 @@ struct slot {
     bool used;
     atomic_bool done;
     struct sim_device *device;
+    struct crowd *crowd;
 };
+
+static void count(struct crowd *c, bool more)
+{
+    (void)pthread_mutex_lock(&c->lock);
+    c->running = more ? c->running + 1 : c->running - 1;
+    (void)pthread_cond_signal(&c->fewer);
+    (void)pthread_mutex_unlock(&c->lock);
+}
+
+/* Ranks that were told to end at the same time still have their profiles to write. */
+static void wait_for_ranks(struct crowd *c)
+{
+    struct timespec until;
+    int r = 0;
+
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += GRACE_S;
+    (void)pthread_mutex_lock(&c->lock);
+    while (c->running > 0 && r == 0)
+        r = pthread_cond_timedwait(&c->fewer, &c->lock, &until);
+    (void)pthread_mutex_unlock(&c->lock);
+}
 
 static void *serve_rank(void *arg)
 {
@@ -28,6 +61,7 @@ static void *serve_rank(void *arg)
      * now. */
     (void)shutdown(s->fd, SHUT_RDWR);
     atomic_store(&s->done, true);
+    count(s->crowd, false);
     return NULL;
 }
 
@@ -53,7 +87,7 @@ static struct slot *free_slot(struct slot *slots)
     return found;
 }
 
-static void accept_rank(struct sim_device *d, int listen_fd, struct slot *slots)
+static void accept_rank(struct sim_device *d, int listen_fd, struct slot *slots, struct crowd *crowd)
 {
     int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
     struct slot *s;
@@ -67,16 +101,20 @@ static void accept_rank(struct sim_device *d, int listen_fd, struct slot *slots)
     }
     s->fd = fd;
     s->device = d;
+    s->crowd = crowd;
     atomic_store(&s->done, false);
-    if (pthread_create(&s->thread, NULL, serve_rank, s) != 0)
-        (void)kymo_file_close(fd);
-    else
-        s->used = true;
+    count(crowd, true);
+    s->used = pthread_create(&s->thread, NULL, serve_rank, s) == 0;
+    if (s->used)
+        return;
+    count(crowd, false);
+    (void)kymo_file_close(fd);
 }
 
 int sim_device_serve(struct sim_device *d, int listen_fd, int stop_fd, struct kymo_err *err)
 {
     struct slot *slots KYMO_FREE = KYMO_NEW_ARRAY(struct slot, SIM_WIRE_RANKS_MAX);
+    struct crowd crowd = {.lock = PTHREAD_MUTEX_INITIALIZER, .fewer = PTHREAD_COND_INITIALIZER};
     struct pollfd fds[2] = {{.fd = listen_fd, .events = POLLIN}, {.fd = stop_fd, .events = POLLIN}};
     int r = 0;
 
@@ -90,8 +128,9 @@ int sim_device_serve(struct sim_device *d, int listen_fd, int stop_fd, struct ky
         if (fds[1].revents)
             break;
         if (fds[0].revents)
-            accept_rank(d, listen_fd, slots);
+            accept_rank(d, listen_fd, slots, &crowd);
     }
+    wait_for_ranks(&crowd);
     for (size_t i = 0; i < SIM_WIRE_RANKS_MAX; i++)
         if (slots[i].used)
             (void)shutdown(slots[i].fd, SHUT_RDWR);

@@ -157,4 +157,22 @@ wait "$child" || code=$?
 [ -z "$(left)" ] || die "stopped: processes left: $(left)"
 count stopped 'profile_nc_[01]_session_1.ntff' 2
 
+# When the run itself is killed, its children still end, and the ranks' sessions are written.
+"$sim" run --instance trn2.48xlarge --lnc 2 --ranks 2 --steps 1000000 --mode session --neff "$work/lnc2.neff" \
+    --output "$work/killed" >"$work/killed.log" 2>&1 &
+child=$!
+for _ in $(seq 200); do
+    [ -z "$(find "$work/killed/captures" -mindepth 2 -type d 2>/dev/null | sed -n 2p)" ] || break
+    sleep 0.1
+done
+sleep 1
+kill -KILL "$child"
+wait "$child" 2>/dev/null || true
+for _ in $(seq 300); do
+    [ -n "$(left)" ] || break
+    sleep 0.1
+done
+[ -z "$(left)" ] || die "killed: processes left: $(left)"
+count killed 'profile_nc_[01]_session_1.ntff' 2
+
 echo "run_sim: passed"
