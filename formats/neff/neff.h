@@ -110,7 +110,7 @@ struct neff_dma_block {
 
 struct neff_engine {
     enum kymo_engine engine;
-    const char *bin_name, *json_name; /* members; json_name may be NULL */
+    const char *bin_name, *json_name; /* members; NULL: named by def.json and absent (code, blocks are then empty) */
     const uint8_t *code;              /* 64 * count bytes */
     size_t count;
     const struct neff_dma_block *blocks;
@@ -173,14 +173,15 @@ bool neff_hash_matches(const struct neff *n);
 const uint8_t *neff_file_sha256(const struct neff *n); /* 32 bytes, whole file */
 bool neff_is_gzip(const struct neff *n);
 size_t neff_member_count(const struct neff *n);
-const struct neff_member *neff_member(const struct neff *n, size_t i);
+const struct neff_member *neff_member(const struct neff *n,
+                                      size_t i); /* by name; what the runtime ignores is left out */
 const struct neff_member *neff_find_member(const struct neff *n, const char *name);
 const char *neff_kelf_name(const struct neff *n);
 const char *neff_target(const struct neff *n);           /* "*", v2, sunda, ... ; NULL: absent */
 const char *neff_compiler_version(const struct neff *n); /* NULL: absent */
 int64_t neff_mac_count(const struct neff *n);            /* hlo_stats.json; -1: absent */
 size_t neff_subgraph_count(const struct neff *n);
-const struct neff_subgraph *neff_subgraph(const struct neff *n, size_t i);
+const struct neff_subgraph *neff_subgraph(const struct neff *n, size_t i);                    /* by physical core */
 const struct neff_subgraph *neff_subgraph_of_pcore(const struct neff *n, unsigned pcore_idx); /* NULL: none */
 /* NULL: no debug layer, or it has no record for it. */
 const struct neff_debug *neff_debug_of(const struct neff *n, const struct neff_subgraph *sg, enum kymo_engine engine,
