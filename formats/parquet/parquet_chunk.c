@@ -234,7 +234,7 @@ static int split_rows(struct parquet_chunk *c, struct parquet_work *w, const str
     size_t before = c->used_count;
     int rc = PARQUET_GROW(w->split, w->split_cap, x->distinct, PARQUET_INDEX_ROWS_MAX);
 
-    if (rc == 0)
+    if (rc == 0 && !c->no_dict)
         rc = parquet_dict_rank(&c->leaf);
     if (rc == 0 && split_known(c, w, x, map, page))
         return 0;

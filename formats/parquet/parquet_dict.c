@@ -9,6 +9,8 @@
 #include "base/le.h"
 
 #define SLOTS_MIN 64
+#define RANKED_MAX 131072 /* values; beyond, new ones are compared one by one */
+#define RANKED_SMALL 4096
 
 void parquet_dict_init(struct parquet_dict *d, enum parquet_order order)
 {
@@ -166,12 +168,22 @@ static int by_value(const void *pa, const void *pb, void *arg)
     return parquet_dict_compare(arg, *(const uint32_t *)pa, *(const uint32_t *)pb);
 }
 
+/* Sorting a large dictionary for every few values that come would cost more than comparing them ever does. */
+static bool rank_pays(const struct parquet_dict *d, bool grew)
+{
+    size_t more = d->count - d->ranked;
+
+    if (more == 0 || d->count > RANKED_MAX)
+        return false;
+    return more >= d->ranked / 2 + 16 || (!grew && (d->count <= RANKED_SMALL || more >= d->ranked / 8));
+}
+
 int parquet_dict_rank(struct parquet_dict *d)
 {
     bool grew = d->count != d->seen;
 
     d->seen = d->count;
-    if (d->count == d->ranked || (grew && d->count < d->ranked + d->ranked / 2 + 16))
+    if (!rank_pays(d, grew))
         return 0;
     uint32_t *rank = kymo_realloc_array(d->rank, d->count, sizeof *rank);
     if (!rank)

@@ -102,7 +102,7 @@ static uint8_t *pack(const uint32_t *v, size_t groups, uint8_t *out, unsigned wi
     }
 }
 
-static int append_packed(struct kymo_buf *b, const uint32_t *v, size_t groups, unsigned width)
+static int append_groups(struct kymo_buf *b, const uint32_t *v, size_t groups, unsigned width)
 {
     int rc = kymo_buf_reserve(b, PARQUET_VARINT_MAX + groups * width + 16);
     if (rc < 0)
@@ -144,20 +144,31 @@ static size_t run_of_groups(const uint32_t *g, size_t groups)
     return k;
 }
 
+static void clear_pad(uint32_t *v, size_t n)
+{
+    for (size_t i = n; i % 8 > 0; i++)
+        v[i] = 0;
+}
+
+int parquet_rle_append_packed(struct kymo_buf *b, uint32_t *v, size_t n, unsigned width)
+{
+    clear_pad(v, n);
+    return n > 0 ? append_groups(b, v, (n + 7) / 8, width) : 0;
+}
+
 int parquet_rle_append(struct kymo_buf *b, uint32_t *v, size_t n, unsigned width)
 {
     size_t full = n / 8, all = (n + 7) / 8, start = 0, at = 0;
     int rc;
 
-    for (size_t i = n; i < all * 8; i++)
-        v[i] = 0;
+    clear_pad(v, n);
     while (at < full) {
         size_t run = run_of_groups(v + 8 * at, full - at);
         if (run < RUN_GROUPS_MIN) {
             at += run > 0 ? run : 1;
             continue;
         }
-        if (at > start && (rc = append_packed(b, v + 8 * start, at - start, width)) < 0)
+        if (at > start && (rc = append_groups(b, v + 8 * start, at - start, width)) < 0)
             return rc;
         size_t len = run * 8;
         /* A run that reaches the last, partial group takes it in when it fits. */
@@ -174,7 +185,7 @@ int parquet_rle_append(struct kymo_buf *b, uint32_t *v, size_t n, unsigned width
         at += run;
         start = at;
     }
-    return all > start ? append_packed(b, v + 8 * start, all - start, width) : 0;
+    return all > start ? append_groups(b, v + 8 * start, all - start, width) : 0;
 }
 
 void parquet_pack_bools(const uint8_t *v, size_t n, uint8_t *out)

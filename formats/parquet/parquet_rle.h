@@ -18,6 +18,8 @@ unsigned parquet_rle_width(uint32_t max); /* bits that hold 0..max */
 
 /* v[0..n) of width bits each (1 to 32). v is readable, and writable, up to the next multiple of PARQUET_RLE_PAD. */
 int parquet_rle_append(struct kymo_buf *b, uint32_t *v, size_t n, unsigned width) KYMO_MUST_CHECK;
+/* As parquet_rle_append, without looking for runs. */
+int parquet_rle_append_packed(struct kymo_buf *b, uint32_t *v, size_t n, unsigned width) KYMO_MUST_CHECK;
 /* n times the same value. */
 int parquet_rle_append_run(struct kymo_buf *b, uint32_t v, size_t n, unsigned width) KYMO_MUST_CHECK;
 

@@ -9,6 +9,7 @@
 #define NULL_ID UINT32_MAX
 /* Rows at a time: their numbers fit the first-level cache together with the split. */
 #define BLOCK 1024
+#define BLOCKS_UNSEEN 7
 
 struct range {
     uint32_t min, max; /* of the numbers; min > max when all are null */
@@ -91,6 +92,19 @@ static int all_levels(struct kymo_buf *b, size_t n, uint32_t level)
     return rc;
 }
 
+/* Looks for runs, but not in the blocks after one that had none: where engines alternate there never are any. */
+static int append_block(struct kymo_buf *b, uint32_t *v, size_t n, unsigned width, unsigned *no_runs)
+{
+    if (*no_runs > 0) {
+        --*no_runs;
+        return parquet_rle_append_packed(b, v, n, width);
+    }
+    size_t before = b->len;
+    int rc = parquet_rle_append(b, v, n, width);
+    *no_runs = b->len - before >= (n + 7) / 8 * width ? BLOCKS_UNSEEN : 0;
+    return rc;
+}
+
 /* bits_at: where in b the null bits go; 0: nowhere. */
 static int append_numbers(struct kymo_buf *b, const struct parquet_index *x, const uint32_t *split, size_t nulls,
                           size_t bits_at, unsigned width)
@@ -98,6 +112,7 @@ static int append_numbers(struct kymo_buf *b, const struct parquet_index *x, con
     uint32_t block[BLOCK + 2 * PARQUET_RLE_PAD];
     uint8_t nowhere[BLOCK / 8];
     size_t have = 0;
+    unsigned no_runs = 0;
     int rc = 0;
 
     for (size_t i = 0; rc == 0 && i < x->n; i += BLOCK) {
@@ -113,7 +128,7 @@ static int append_numbers(struct kymo_buf *b, const struct parquet_index *x, con
         size_t whole = last ? have : have & ~(size_t)7, over = have - whole;
         uint32_t keep[8];
         memcpy(keep, block + whole, over * sizeof *keep);
-        rc = parquet_rle_append(b, block, whole, width);
+        rc = append_block(b, block, whole, width, &no_runs);
         memcpy(block, keep, over * sizeof *keep);
         have = over;
     }
