@@ -89,7 +89,9 @@ static struct slot *free_slot(struct slot *slots)
 
 static void accept_rank(struct sim_device *d, int listen_fd, struct slot *slots, struct crowd *crowd)
 {
-    int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
+    struct sockaddr_storage peer;
+    socklen_t length = sizeof peer;
+    int fd = accept4(listen_fd, (struct sockaddr *)&peer, &length, SOCK_CLOEXEC);
     struct slot *s;
 
     if (fd < 0)

@@ -90,8 +90,7 @@ static void find(const char *dir, const char *part, char out[512])
     DIR *d = opendir(dir);
     unsigned found = 0;
 
-    if (!d)
-        fail_msg("%s: %s", dir, strerror(errno));
+    assert_non_null(d);
     for (const struct dirent *e = readdir(d); e; e = readdir(d))
         if (e->d_name[0] != '.' && strstr(e->d_name, part)) {
             found++;
