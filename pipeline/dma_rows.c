@@ -95,8 +95,10 @@ static void integer(struct dma_rows *t, unsigned column, size_t at, int64_t v)
 #define SHARED_TEXTS(X)                                                                                                \
     X(OP)                                                                                                              \
     X(VARIABLE)                                                                                                        \
-    X(SOURCE) X(DEST) X(SEMAPHORE_ID) X(READ_SBUF_PARTITIONS) X(READ_SHAPE) X(READ_OFFSET) X(READ_STEPS)               \
-        X(WRITE_SBUF_PARTITIONS) X(WRITE_SHAPE) X(WRITE_OFFSET) X(WRITE_STEPS)
+    X(SOURCE)                                                                                                          \
+    X(DEST)                                                                                                            \
+    X(SEMAPHORE_ID) X(READ_SBUF_PARTITIONS) X(READ_SHAPE) X(READ_OFFSET) X(READ_STEPS) X(WRITE_SBUF_PARTITIONS)        \
+        X(WRITE_SHAPE) X(WRITE_OFFSET) X(WRITE_STEPS)
 
 static const unsigned transfer_key_columns[] = {
 #define X(name) KYMO_DMA_PACKET_AGGREGATED_##name,

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,7 +154,9 @@ static bool safe_name(const char *name)
 
 static void copy_text(char *out, size_t n, const char *text)
 {
-    (void)snprintf(out, n, "%s", text ? text : "");
+    size_t len = text ? strnlen(text, n - 1) : 0;
+    memcpy(out, text ? text : "", len);
+    out[len] = '\0';
 }
 
 static int take_manifest(struct capture *c, const char *dir, const Kymo__Manifest__Capture *m, struct kymo_err *err)
@@ -191,8 +194,8 @@ static int read_manifest(struct capture *c, const char *dir, struct kymo_err *er
 /* <instance>_pid_<pid>/<timestamp> gives host and capture id. */
 static void name_by_path(struct capture *c, const char *dir)
 {
-    char *real = realpath(dir, NULL);
-    if (!real)
+    char real[PATH_MAX];
+    if (!realpath(dir, real))
         return;
     char *last = strrchr(real, '/');
     const char *stamp = last ? last + 1 : real;
@@ -210,7 +213,6 @@ static void name_by_path(struct capture *c, const char *dir)
     } else {
         copy_text(c->id, sizeof c->id, stamp);
     }
-    free(real);
 }
 
 int capture_read_dir(struct capture *c, const char *dir, struct kymo_err *err)
