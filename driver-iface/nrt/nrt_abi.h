@@ -91,6 +91,8 @@ typedef struct nrt_profile_continuous_options nrt_profile_continuous_options_t;
 typedef struct nrt_sys_trace_config nrt_sys_trace_config_t;
 typedef struct nrt_sys_trace_fetch_options nrt_sys_trace_fetch_options_t;
 typedef struct nrta_error_tracker nrta_error_tracker_t;
+typedef struct nrt_cc_context nrt_cc_context_t;
+typedef struct ndebug_stream_event_header ndebug_stream_event_header_t; /* layout in no fact: opaque here */
 
 typedef struct nrta_error {
     nrta_seq_t seq_id;
@@ -215,6 +217,12 @@ typedef struct nrt_tensor_batch {
     X(void, nrt_inspect_config_free_activity_types, (const char **types, size_t count), A)                             \
     X(NRT_STATUS, nrt_inspect_export, (uint32_t mask), G)
 
+#define NRT_DEBUG_MAP(X)                                                                                               \
+    X(NRT_STATUS, nrt_debug_client_connect, (int32_t logical_nc_idx, int *stream_fd), C)                               \
+    X(void, nrt_debug_client_connect_close, (int stream_fd), C)                                                        \
+    X(NRT_STATUS, nrt_debug_client_read_one_event,                                                                     \
+      (int stream_fd, ndebug_stream_event_header_t *header, void **payload), C)
+
 #define NRT_SYS_TRACE_MAP(X)                                                                                           \
     X(NRT_STATUS, nrt_sys_trace_config_allocate, (nrt_sys_trace_config_t * *config), A)                                \
     X(void, nrt_sys_trace_config_set_defaults, (nrt_sys_trace_config_t * config), A)                                   \
@@ -257,8 +265,11 @@ typedef struct nrt_tensor_batch {
       (nrt_tensor_t * src, uint64_t src_offset, nrt_tensor_t * dst, uint64_t dst_offset, uint64_t size, int queue,     \
        nrta_error_tracker_t *errors, nrta_seq_t *seq),                                                                 \
       A)                                                                                                               \
+    X(NRT_STATUS, nrta_cc_schedule,                                                                                    \
+      (nrt_cc_context_t * *cc_ctx, int queue, nrta_error_tracker_t *errors, nrta_seq_t *seq), A)                       \
     X(NRT_STATUS, nrta_is_completed, (nrta_seq_t seq, bool *is_completed), A)                                          \
     X(NRT_STATUS, nrta_get_sequence, (uint32_t lnc, nrta_xu_t xu, int queue, nrta_seq_t *seq), A)                      \
+    X(NRT_STATUS, nrta_get_completion_handle, (nrta_seq_t seq, int *fd), A)                                            \
     X(NRT_STATUS, nrta_error_tracker_create, (uint32_t lnc_idx, nrta_error_tracker_t * *tracker), A)                   \
     X(void, nrta_error_tracker_destroy, (nrta_error_tracker_t * tracker), A)                                           \
     X(NRT_STATUS, nrta_error_tracker_get_list,                                                                         \
@@ -269,6 +280,7 @@ typedef struct nrt_tensor_batch {
     NRT_TENSOR_MAP(X)                                                                                                  \
     NRT_PROFILE_MAP(X)                                                                                                 \
     NRT_INSPECT_MAP(X)                                                                                                 \
+    NRT_DEBUG_MAP(X)                                                                                                   \
     NRT_SYS_TRACE_MAP(X)                                                                                               \
     NRT_ASYNC_MAP(X)
 
