@@ -220,14 +220,17 @@ void program_walk(const Ntff__EngineInstructionInfo *info, Ntff__InstructionPatc
 }
 
 struct check {
-    size_t compared, equal, similar;
+    size_t mapped, compared, equal, similar;
 };
 
 static struct check check_map(const struct program *p, const int32_t *compiler_pc, const uint8_t *patched)
 {
     struct check c = {0};
     for (size_t slot = 0; slot < p->slots; slot++) {
-        if (compiler_pc[slot] < 0 || patched[slot])
+        if (compiler_pc[slot] < 0)
+            continue;
+        c.mapped++;
+        if (patched[slot])
             continue;
         const uint8_t *a = program_record(p, slot),
                       *b = p->compiled->code + (size_t)compiler_pc[slot] * KYMO_INSTR_SIZE;
@@ -249,7 +252,7 @@ static void drop_outside(const struct program *p, int32_t *compiler_pc)
 static bool acceptable(struct check c)
 {
     double n = (double)c.compared;
-    return (double)c.equal >= ACCEPT_EQUAL * n || (double)c.similar >= ACCEPT_SIMILAR * n;
+    return c.mapped && ((double)c.equal >= ACCEPT_EQUAL * n || (double)c.similar >= ACCEPT_SIMILAR * n);
 }
 
 static void keep(struct program *p, enum program_map map, int32_t *compiler_pc, struct check c)
@@ -279,7 +282,7 @@ static int map_one(struct program *p, const struct input *in, struct warnings *w
     program_walk(info, graph->patch_info, graph->n_patch_info, p->slots, map, patched);
     drop_outside(p, map);
     struct check walked = check_map(p, map, patched);
-    if (info->n_sections && acceptable(walked)) {
+    if (acceptable(walked)) {
         keep(p, PROGRAM_MAP_PATCHES, KYMO_TAKE(map), walked);
         return 0;
     }

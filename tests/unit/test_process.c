@@ -1,0 +1,240 @@
+/* kymo-process end to end on small simulated captures: sound, incomplete and broken inputs. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "pipeline/input.h"
+#include "pipeline/process.h"
+#include "tests/unit/pipeline_fixture.h"
+
+static struct fixture fx;
+
+static int run(const char *ntff, const char *neff, struct process_result *result, struct kymo_err *err)
+{
+    const struct process_options options = {.ntff = ntff, .neffs = &neff, .neff_count = neff != NULL, .output = fx.out};
+    return process_run(&options, result, err);
+}
+
+static bool exists(const char *name)
+{
+    char path[160];
+    struct stat st;
+    (void)snprintf(path, sizeof path, "%s/%s", fx.out, name);
+    return stat(path, &st) == 0;
+}
+
+static bool out_exists(void)
+{
+    struct stat st;
+    return stat(fx.out, &st) == 0;
+}
+
+static void remove_out(void)
+{
+    assert_int_equal(kymo_file_remove_tree(fx.out, NULL), 0);
+}
+
+static void test_sound(void **state)
+{
+    (void)state;
+    static const char *const tables[] = {"Instruction",     "DmaPacket",       "DmaPacketAggregated",
+                                         "HostDmaTransfer", "SemaphoreUpdate", "ActiveTime",
+                                         "OpcodeSummary",   "Summary",         "ExecutionInfo",
+                                         "TensorInfo",      "DmaQueuesInfo",   "Metadata",
+                                         "NeffHeader",      "LossLedger",      "Warning",
+                                         "SchemaFields"};
+    struct process_result a, b;
+    struct kymo_err err = {0};
+    size_t before = fixture_count(fx.dir);
+    if (run(fx.ntff, fx.neff, &a, &err) < 0)
+        fail_msg("%s", err.text);
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        char name[64];
+        (void)snprintf(name, sizeof name, "%s.parquet", tables[i]);
+        if (!exists(name))
+            fail_msg("%s is missing", name);
+    }
+    assert_int_equal(a.partials, 0);
+    assert_true(a.instructions > 1000 && a.packets > 1000 && a.transfers > 100 && a.semaphores > 100 &&
+                a.host_transfers > 0);
+    /* Again to the same place: the directories are exchanged and nothing else stays. */
+    if (run(fx.ntff, fx.neff, &b, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_memory_equal(&a, &b, sizeof a);
+    assert_int_equal(fixture_count(fx.dir), before + 1);
+}
+
+static void test_without_neff(void **state)
+{
+    (void)state;
+    struct process_result with, without, wrong;
+    struct kymo_err err = {0};
+    assert_int_equal(run(fx.ntff, fx.neff, &with, &err), 0);
+    assert_int_equal(run(fx.ntff, NULL, &without, &err), 0);
+    assert_int_equal(run(fx.ntff, fx.other, &wrong, &err), 0);
+    assert_false(exists("NeffHeader.parquet"));
+    assert_int_equal(without.instructions, with.instructions);
+    assert_int_equal(without.packets, with.packets);
+    assert_int_equal(wrong.packets, with.packets);
+    /* Blocks are named in the NEFF; without it only dynamic DMAs can be grouped. */
+    assert_true(without.transfers < with.transfers);
+    assert_true(without.warnings > with.warnings);
+}
+
+static void check_match(const char *neff, const char *want)
+{
+    struct warnings *w = warnings_new();
+    struct input *in = NULL;
+    struct kymo_err err = {0};
+    if (input_open(fx.ntff, &neff, neff != NULL, NULL, w, &in, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_int_equal(in->node_count, 1);
+    assert_int_equal(in->nodes[0].neff != NULL, want == NULL);
+    if (want && !fixture_warned(w, want))
+        fail_msg("no warning says \"%s\"", want);
+    input_free(in);
+    warnings_free(w);
+}
+
+static void test_matching(void **state)
+{
+    (void)state;
+    check_match(fx.neff, NULL);
+    check_match(NULL, "no NEFF was given for uuid");
+    check_match(fx.other, "but the trace was taken from uuid");
+    check_match(fx.ntff, "it is left out");
+}
+
+static void check_refused(const void *data, size_t n, int code, const char *word)
+{
+    char path[96];
+    (void)snprintf(path, sizeof path, "%s/broken.ntff", fx.dir);
+    fixture_put(path, data, n);
+    remove_out();
+    struct process_result result;
+    struct kymo_err err = {0};
+    size_t before = fixture_count(fx.dir);
+    assert_int_equal(run(path, fx.neff, &result, &err), code);
+    if (!strstr(err.text, word))
+        fail_msg("\"%s\" does not say \"%s\"", err.text, word);
+    assert_false(out_exists());
+    assert_int_equal(fixture_count(fx.dir), before);
+}
+
+static void test_broken(void **state)
+{
+    (void)state;
+    size_t n;
+    uint8_t *data = fixture_read(fx.ntff, &n);
+    check_refused(data, 0, -ENODATA, "");
+    check_refused(data, n / 2, -EPROTO, "truncated");
+    check_refused("this is no NTFF, whatever its name may say", 42, -EPROTO, "");
+    uint8_t *neff = fixture_read(fx.neff, &n);
+    check_refused(neff, n, -EPROTO, "foreign");
+    kymo_free(neff);
+    kymo_free(data);
+}
+
+/* Records with flipped bits are odd, never fatal; a flip in the header or the protobuf is refused. */
+static void test_flipped(void **state)
+{
+    (void)state;
+    char path[96];
+    (void)snprintf(path, sizeof path, "%s/flipped.ntff", fx.dir);
+    size_t n;
+    uint8_t *data = fixture_read(fx.ntff, &n);
+    uint32_t random = 12345;
+    for (unsigned round = 0; round < 12; round++) {
+        uint8_t *copy = kymo_malloc(n);
+        assert_non_null(copy);
+        memcpy(copy, data, n);
+        for (unsigned k = 0; k < 200; k++) {
+            random = random * 1664525u + 1013904223u;
+            size_t at = n / 8 + random % (n - n / 8);
+            copy[at] ^= (uint8_t)(1u << (random >> 29));
+        }
+        fixture_put(path, copy, n);
+        kymo_free(copy);
+        struct process_result result;
+        struct kymo_err err = {0};
+        int r = run(path, fx.neff, &result, &err);
+        if (r < 0 && r != -EPROTO)
+            fail_msg("round %u: %d, %s", round, r, err.text);
+    }
+    kymo_free(data);
+}
+
+static int stop_at_once(void *ctx, enum process_stage stage, uint64_t done, uint64_t total)
+{
+    (void)done;
+    (void)total;
+    return stage == *(enum process_stage *)ctx;
+}
+
+static void test_stopped(void **state)
+{
+    (void)state;
+    for (enum process_stage stage = PROCESS_OPEN; stage < PROCESS_DONE; stage++) {
+        remove_out();
+        const char *neff = fx.neff;
+        const struct process_options options = {.ntff = fx.ntff,
+                                                .neffs = &neff,
+                                                .neff_count = 1,
+                                                .output = fx.out,
+                                                .progress = stop_at_once,
+                                                .ctx = &stage};
+        struct process_result result;
+        struct kymo_err err = {0};
+        size_t before = fixture_count(fx.dir);
+        assert_int_equal(process_run(&options, &result, &err), -ECANCELED);
+        assert_false(out_exists());
+        assert_int_equal(fixture_count(fx.dir), before);
+    }
+}
+
+static void test_split(void **state)
+{
+    (void)state;
+    const char *neff = fx.neff;
+    const struct process_options options = {
+        .ntff = fx.ntff, .neffs = &neff, .neff_count = 1, .output = fx.out, .split_rows = 1000};
+    struct process_result result;
+    struct kymo_err err = {0};
+    if (process_run(&options, &result, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_true(exists("Instruction_0.parquet"));
+    assert_true(exists("Instruction_1.parquet"));
+    assert_false(exists("Instruction.parquet"));
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    fixture_open(&fx, "Trn2", "trn2.48xlarge");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    fixture_close(&fx);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sound),  cmocka_unit_test(test_without_neff), cmocka_unit_test(test_matching),
+        cmocka_unit_test(test_broken), cmocka_unit_test(test_flipped),      cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_split),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
