@@ -99,6 +99,19 @@ static bool is_json_number(const char *s)
     return strspn(s, "-+.eE0123456789") == strlen(s);
 }
 
+/* Lists of whole numbers and nulls read the same in JSON; lists of anything else stay text. */
+static bool is_json_list(const char *s)
+{
+    return strspn(s, "[], -0123456789nul") == strlen(s);
+}
+
+static bool is_bare(enum query_type type, const char *s)
+{
+    if (type == QUERY_LIST)
+        return is_json_list(s);
+    return type == QUERY_BOOL || (type == QUERY_NUMBER && is_json_number(s));
+}
+
 static int begin(void *ctx, size_t columns, const char *const *names, const enum query_type *types)
 {
     struct query_printer *p = ctx;
@@ -150,7 +163,7 @@ static void print_json_row(const struct query_printer *p, size_t columns, const 
         (void)fputc(':', p->out);
         if (!values[i])
             (void)fputs("null", p->out);
-        else if (p->types[i] == QUERY_BOOL || (p->types[i] == QUERY_NUMBER && is_json_number(values[i])))
+        else if (is_bare(p->types[i], values[i]))
             (void)fputs(values[i], p->out);
         else
             print_json_text(p->out, values[i]);

@@ -121,8 +121,8 @@ static void test_forms(void **state)
     expect_text(db, QUERY_FORM_CSV, sql, "n,s,b,l\n1,\"a,b\",true,\"[1, null]\"\n,\"say \"\"x\"\"\",,[]\n");
     expect_text(db, QUERY_FORM_TSV, sql, "n\ts\tb\tl\n1\ta,b\ttrue\t[1, null]\n\tsay \"x\"\t\t[]\n");
     expect_text(db, QUERY_FORM_JSON, sql,
-                "{\"n\":1,\"s\":\"a,b\",\"b\":true,\"l\":\"[1, null]\"}\n"
-                "{\"n\":null,\"s\":\"say \\\"x\\\"\",\"b\":null,\"l\":\"[]\"}\n");
+                "{\"n\":1,\"s\":\"a,b\",\"b\":true,\"l\":[1, null]}\n"
+                "{\"n\":null,\"s\":\"say \\\"x\\\"\",\"b\":null,\"l\":[]}\n");
     expect_text(
         db, QUERY_FORM_TABLE, sql,
         "n  s        b     l\n-  -------  ----  ---------\n1  a,b      true  [1, null]\n   say \"x\"        []\n");
