@@ -65,7 +65,7 @@ static void print_help(FILE *out)
                   "  --unlimited        rings never fill\n"
                   "  --driver VERSION   2.31.0 by default\n"
                   "  --drift            Trn1, Inf2: clocks run off\n"
-                  "  --fail             the last execution fails\n"
+                  "  --fail             the last execution fails; with --events one more does\n"
                   "  --seed N           1 by default\n"
                   "  --truth DIR        writes DIR/<name of the output without .ntff>/\n");
 }
@@ -302,7 +302,7 @@ static int execute_all(struct run *r, struct kymo_err *err)
     }
     while (rc >= 0 && sim_core_emitted(r->core, r->first_pcore) < o->events)
         rc = execute_one(r, false, err);
-    return rc;
+    return rc >= 0 && o->fail ? execute_one(r, true, err) : rc;
 }
 
 static int make_core(struct run *r, struct kymo_err *err)
