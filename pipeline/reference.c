@@ -113,7 +113,9 @@ static void put_features(struct parquet_row *row, uint64_t bits)
     for (unsigned bit = 0; bit < 64; bit++) {
         if (!(bits >> bit & 1))
             continue;
-        const char *name = neff_feature_explorer_name(bit) ? neff_feature_explorer_name(bit) : neff_feature_name(bit);
+        const char *name = neff_feature_explorer_name(1ull << bit);
+        if (!name)
+            name = neff_feature_name(1ull << bit);
         int k = name ? snprintf(text + n, sizeof text - n, "%s%s", n ? ", " : "", name)
                      : snprintf(text + n, sizeof text - n, "%sbit-%u", n ? ", " : "", bit);
         n += k > 0 && (size_t)k < sizeof text - n ? (size_t)k : 0;
