@@ -92,20 +92,24 @@ static void integer(struct dma_rows *t, unsigned column, size_t at, int64_t v)
     t->transfer_maps[column][at] = check_id(t, parquet_writer_int_id(t->transfer_writer, column, v, t->err));
 }
 
-#define SHARED_TEXTS(X)                                                                                                \
-    X(OP)                                                                                                              \
-    X(VARIABLE)                                                                                                        \
-    X(SOURCE)                                                                                                          \
-    X(DEST)                                                                                                            \
-    X(SEMAPHORE_ID) X(READ_SBUF_PARTITIONS) X(READ_SHAPE) X(READ_OFFSET) X(READ_STEPS) X(WRITE_SBUF_PARTITIONS)        \
-        X(WRITE_SHAPE) X(WRITE_OFFSET) X(WRITE_STEPS)
-
+/* Columns by key; the first TEXT_COLUMNS are required texts. */
+#define TEXT_COLUMNS 14
 static const unsigned transfer_key_columns[] = {
-#define X(name) KYMO_DMA_PACKET_AGGREGATED_##name,
-    SHARED_TEXTS(X)
-#undef X
-        KYMO_DMA_PACKET_AGGREGATED_BLOCK_ID,
     KYMO_DMA_PACKET_AGGREGATED_QUEUE_NAME,
+    KYMO_DMA_PACKET_AGGREGATED_OP,
+    KYMO_DMA_PACKET_AGGREGATED_VARIABLE,
+    KYMO_DMA_PACKET_AGGREGATED_SOURCE,
+    KYMO_DMA_PACKET_AGGREGATED_DEST,
+    KYMO_DMA_PACKET_AGGREGATED_SEMAPHORE_ID,
+    KYMO_DMA_PACKET_AGGREGATED_READ_SBUF_PARTITIONS,
+    KYMO_DMA_PACKET_AGGREGATED_READ_SHAPE,
+    KYMO_DMA_PACKET_AGGREGATED_READ_OFFSET,
+    KYMO_DMA_PACKET_AGGREGATED_READ_STEPS,
+    KYMO_DMA_PACKET_AGGREGATED_WRITE_SBUF_PARTITIONS,
+    KYMO_DMA_PACKET_AGGREGATED_WRITE_SHAPE,
+    KYMO_DMA_PACKET_AGGREGATED_WRITE_OFFSET,
+    KYMO_DMA_PACKET_AGGREGATED_WRITE_STEPS,
+    KYMO_DMA_PACKET_AGGREGATED_BLOCK_ID,
     KYMO_DMA_PACKET_AGGREGATED_QUEUE_TYPE,
     KYMO_DMA_PACKET_AGGREGATED_READ_NUM_SBUF_PARTITIONS,
     KYMO_DMA_PACKET_AGGREGATED_WRITE_NUM_SBUF_PARTITIONS,
@@ -117,13 +121,11 @@ static const unsigned transfer_key_columns[] = {
 /* Required texts are empty unless a block says more. */
 static void register_empty(struct dma_rows *t, size_t key)
 {
-#define X(name) text(t, KYMO_DMA_PACKET_AGGREGATED_##name, key, "");
-    SHARED_TEXTS(X)
-#undef X
+    for (unsigned i = 0; i < TEXT_COLUMNS; i++)
+        text(t, transfer_key_columns[i], key, "");
     integer(t, KYMO_DMA_PACKET_AGGREGATED_BLOCK_ID, key, -1);
     integer(t, KYMO_DMA_PACKET_AGGREGATED_READ_NUM_SBUF_PARTITIONS, key, 0);
     integer(t, KYMO_DMA_PACKET_AGGREGATED_WRITE_NUM_SBUF_PARTITIONS, key, 0);
-    text(t, KYMO_DMA_PACKET_AGGREGATED_QUEUE_NAME, key, "");
 }
 
 static void register_set(struct dma_rows *t, size_t key, const struct dma_set *set)
