@@ -13,15 +13,11 @@ static const struct kymo_arch *const archs[KYMO_GEN_MAX] = {
     [KYMO_GEN_TRN3] = &kymo_arch_trn3,
 };
 
-/* Types and device counts: A, except Trn3's type name, which is G by analogy (its 16 devices per server are A). */
+#define INSTANCE(type, gen, devices, lnc) {type, KYMO_GEN_##gen, devices, lnc},
 static const struct kymo_instance instances[] = {
-    {"inf2.xlarge", KYMO_GEN_INF2, 1, 1},     {"inf2.8xlarge", KYMO_GEN_INF2, 1, 1},
-    {"inf2.24xlarge", KYMO_GEN_INF2, 6, 1},   {"inf2.48xlarge", KYMO_GEN_INF2, 12, 1},
-    {"trn1.2xlarge", KYMO_GEN_TRN1, 1, 1},    {"trn1.32xlarge", KYMO_GEN_TRN1, 16, 1},
-    {"trn1n.32xlarge", KYMO_GEN_TRN1, 16, 1}, {"trn2.3xlarge", KYMO_GEN_TRN2, 1, 2},
-    {"trn2.48xlarge", KYMO_GEN_TRN2, 16, 2},  {"trn2u.48xlarge", KYMO_GEN_TRN2, 16, 2},
-    {"trn3.48xlarge", KYMO_GEN_TRN3, 16, 2},
+#include "arch/instances.def"
 };
+#undef INSTANCE
 
 const struct kymo_arch *kymo_arch_get(enum kymo_generation gen)
 {

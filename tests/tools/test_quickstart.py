@@ -18,12 +18,16 @@ SIM = """#!/bin/bash
 [ -z "$ORPHAN" ] || { setsid sleep 300 & echo $! >"$ORPHAN"; }
 [ -z "$FAIL" ] || { echo "kymo-sim run: no such thing" >&2; exit 1; }
 while [ "$1" != --output ]; do shift; done
-mkdir -p "$2/captures/i-0_pid_7/1"
+for i in $(seq 0 "$((${RANKS:-4} - 1))"); do
+    mkdir -p "$2/captures/i-0_pid_$i/1"
+    touch "$2/captures/i-0_pid_$i/1/7_instid_0_vnc_$i.ntff"
+done
 """
 KYMO = """#!/bin/bash
 echo "kymo $*" >>"$CALLS"
-[ "$1" = process ] && mkdir -p "$5/profiles/global/job@latest"
+[ "$1" = process ] && mkdir -p "$5/profiles/global/$7@latest"
 [ "$1" = query ] && echo "Tensor MATMUL 879 305765"
+[ "$1" = verify ] && { echo "a ring"; echo "1 rings: $VERDICT"; exit "${CODE:-0}"; }
 exit 0
 """
 
@@ -39,8 +43,8 @@ def programs(tmp_path):
 
 
 def environment(tmp_path, **extra):
-    names = ("HANG", "ORPHAN", "FAIL")
-    return {**os.environ, **dict.fromkeys(names, ""), "CALLS": str(tmp_path / "calls"), **extra}
+    names = ("HANG", "ORPHAN", "FAIL", "RANKS", "CODE")
+    return {**os.environ, **dict.fromkeys(names, ""), "VERDICT": "closed", "CALLS": str(tmp_path / "calls"), **extra}
 
 
 def command(tmp_path, programs, *args):
@@ -67,35 +71,65 @@ def test_prints_the_table_and_where_to_look(tmp_path, programs):
     assert done.returncode == 0, done.stdout
     assert "Tensor MATMUL 879 305765" in done.stdout
     assert f"{tmp_path}/out/truth" in done.stdout
-    assert "kymo process -d " in (tmp_path / "calls").read_text()
+    assert "mlp-r3@latest: 1 rings: closed" in done.stdout
+    calls = (tmp_path / "calls").read_text()
+    for rank in range(4):
+        assert f"captures/i-0_pid_{rank}/1 --data-path {tmp_path}/out/data --display-name mlp-r{rank}\n" in calls
     # A second run replaces what the first one left.
     (tmp_path / "out" / "captures" / "stale_pid_1" / "1").mkdir(parents=True)
-    assert "1 captures, 1 profiles" in run(tmp_path, programs).stdout
+    (tmp_path / "out" / "captures" / "stale_pid_1" / "1" / "1_instid_0_vnc_9.ntff").touch()
+    assert "4 captures, 4 profiles" in run(tmp_path, programs).stdout
+
+
+@pytest.mark.parametrize("verdict, code, expected", [("open", 3, 0), ("violated", 1, 1)])
+def test_reports_what_is_not_accounted_for(tmp_path, programs, verdict, code, expected):
+    done = run(tmp_path, programs, VERDICT=verdict, CODE=str(code))
+    assert f"mlp-r0@latest: 1 rings: {verdict}" in done.stdout
+    assert done.returncode == expected
+
+
+def test_fails_when_a_rank_left_no_capture(tmp_path, programs):
+    done = run(tmp_path, programs, RANKS="3")
+    assert done.returncode == 1
+    assert "3 captures of 4 ranks" in done.stdout
+
+
+def test_lists_instances(tmp_path, programs):
+    listed = run(tmp_path, programs, "--instance", "help").stdout.split()
+    assert len(listed) == (TOP / "arch" / "instances.def").read_text().count('INSTANCE("') > 0
+    assert "trn2.48xlarge" in listed
 
 
 @pytest.mark.parametrize(
     "args, text",
     [
-        (["--instance", "p5.48xlarge"], "not an Inf2"),
-        (["--instance", "trn1.32xlarge", "--lnc", "2"], "Trn2 and Trn3 alone do"),
+        (["--instance", "p5.48xlarge"], "--instance p5.48xlarge: not one of inf2.xlarge"),
+        (["--instance", "trn2.99xlarge"], "not one of"),
+        (["--instance", ".*"], "not one of"),
+        (["--instance", "trn2.48xlarge", "--ranks", "65"], "64 logical cores with LNC 2"),
+        (["--instance", "trn2.48xlarge", "--lnc", "1", "--ranks", "129"], "128 logical cores with LNC 1"),
+        (["--instance", "INF2.XLARGE", "--ranks", "3"], "inf2.xlarge has 2 logical cores"),
+        (["--instance", "trn1.32xlarge", "--lnc", "2"], "Trn2 and Trn3 alone have them"),
         (["--lnc", "3"], "1 or 2"),
         (["--ranks", "0"], "--ranks 0"),
         (["--steps", "many"], "--steps many"),
         (["--model", "cnn"], "mlp or attention"),
-        (["--what"], "usage:"),
-        (["--ranks"], "usage:"),
+        (["--what"], "--what: no such option"),
+        (["--ranks"], "--ranks needs a value"),
+        (["--programs", "/nonexistent"], "no kymo in it"),
     ],
 )
 def test_refuses_arguments(tmp_path, programs, args, text):
     done = run(tmp_path, programs, *args)
-    assert done.returncode != 0
+    assert done.returncode == 2
     assert text in done.stdout
+    assert not (tmp_path / "out").exists()
 
 
 def test_spares_folders_of_others(tmp_path, programs):
     (tmp_path / "out" / "data").mkdir(parents=True)
     (tmp_path / "out" / "data" / "mine").write_text("x")
-    assert run(tmp_path, programs).returncode != 0
+    assert run(tmp_path, programs).returncode == 2
     assert (tmp_path / "out" / "data" / "mine").read_text() == "x"
 
 
