@@ -1,21 +1,19 @@
 /* kymo-sim ntff: runs NEFFs on a simulated device in this process and writes the profile, quickly and at any size. */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "arch/arch.h"
 #include "arch/ring.h"
 #include "base/alloc.h"
+#include "base/options.h"
 #include "driver-iface/sim/sim_ntff.h"
 #include "driver-iface/sim/sim_subcommands.h"
 #include "driver-iface/sim/sim_truth.h"
 #include "formats/neff/neff.h"
 
 #define NEFFS_MAX 16
-#define BUFFERS_MAX 16
 #define EXECUTIONS_MAX 10000000u
 #define UNLIMITED_BYTES (1ull << 40)
 #define START_PS 12345678901234ull
@@ -23,14 +21,10 @@
 #define HOST_COPY_MAX (1u << 20)
 
 struct options {
-    const char *neffs[NEFFS_MAX];
-    size_t neff_count;
-    const char *buffers[BUFFERS_MAX]; /* RING=MB */
-    size_t buffer_count;
+    struct kymo_option_list neffs, buffers; /* buffers: RING=MB */
     const char *instance, *driver, *output, *truth;
-    unsigned long lnc, vnc; /* lnc 0: the instance's default */
-    uint64_t executions, events, seed;
-    bool dge, drift, unlimited, fail;
+    uint64_t lnc, vnc, executions, events, seed, dge;
+    bool drift, unlimited, fail, no_counters;
 };
 
 struct run {
@@ -50,149 +44,104 @@ struct run {
     size_t execution_count, execution_cap;
 };
 
-static void print_help(FILE *out)
-{
-    (void)fprintf(out,
-                  "usage: kymo-sim ntff --neff FILE... --output FILE.ntff [OPTIONS]\n"
-                  "  --neff FILE        program; several are executed in turn (a session profile)\n"
-                  "  --instance TYPE    trn2.48xlarge by default\n"
-                  "  --lnc 1|2          the instance type's default\n"
-                  "  --vnc N            logical core on the instance, 0\n"
-                  "  --executions N     1 by default\n"
-                  "  --events N         execute until at least N records were made\n"
-                  "  --dge 0|1          DGE notifications, 0\n"
-                  "  --buffer RING=MB   size of a kind of ring: INSTRUCTION, EVENT, DMA, H2D_DMA, ... (repeatable)\n"
-                  "  --unlimited        rings never fill\n"
-                  "  --driver VERSION   2.31.0 by default\n"
-                  "  --drift            Trn1, Inf2: clocks run off\n"
-                  "  --fail             the last execution fails; with --events one more does\n"
-                  "  --seed N           1 by default\n"
-                  "  --truth DIR        writes DIR/<name of the output without .ntff>/\n");
-}
-
-enum {
-    OPT_NEFF = 256,
-    OPT_INSTANCE,
-    OPT_LNC,
-    OPT_VNC,
-    OPT_EXECUTIONS,
-    OPT_EVENTS,
-    OPT_DGE,
-    OPT_BUFFER,
-    OPT_UNLIMITED,
-    OPT_DRIVER,
-    OPT_DRIFT,
-    OPT_FAIL,
-    OPT_SEED,
-    OPT_OUTPUT,
-    OPT_TRUTH,
-    OPT_HELP
+static const struct kymo_option rows[] = {
+    {.name = "neff",
+     .type = KYMO_OPTION_LIST,
+     .arg = "FILE",
+     .required = true,
+     .offset = offsetof(struct options, neffs),
+     .help = "program; several are executed in turn (a session profile)"},
+    {.name = "output",
+     .type = KYMO_OPTION_TEXT,
+     .arg = "FILE",
+     .required = true,
+     .offset = offsetof(struct options, output),
+     .help = "profile to write (NTFF)"},
+    {.name = "truth",
+     .type = KYMO_OPTION_TEXT,
+     .arg = "DIR",
+     .offset = offsetof(struct options, truth),
+     .help = "also write DIR/<name of the output without .ntff>/"},
+    {.name = "instance",
+     .type = KYMO_OPTION_TEXT,
+     .arg = "TYPE",
+     .def = "trn2.48xlarge",
+     .offset = offsetof(struct options, instance),
+     .help = "instance type"},
+    {.name = "lnc",
+     .type = KYMO_OPTION_U64,
+     .arg = "N",
+     .max = 2,
+     .offset = offsetof(struct options, lnc),
+     .help = "physical cores per logical core; 0: the instance type's default"},
+    {.name = "vnc",
+     .type = KYMO_OPTION_U64,
+     .arg = "N",
+     .max = 4095,
+     .offset = offsetof(struct options, vnc),
+     .help = "logical core on the instance"},
+    {.name = "executions",
+     .type = KYMO_OPTION_U64,
+     .arg = "N",
+     .def = "1",
+     .min = 1,
+     .max = EXECUTIONS_MAX,
+     .offset = offsetof(struct options, executions),
+     .help = "how often to execute"},
+    {.name = "events",
+     .type = KYMO_OPTION_U64,
+     .arg = "N",
+     .max = UINT64_MAX / 2,
+     .offset = offsetof(struct options, events),
+     .help = "instead: execute until at least N records were made"},
+    {.name = "dge",
+     .type = KYMO_OPTION_U64,
+     .arg = "0|1",
+     .def = "0",
+     .max = 1,
+     .offset = offsetof(struct options, dge),
+     .help = "DGE notifications"},
+    {.name = "buffer",
+     .type = KYMO_OPTION_LIST,
+     .arg = "RING=MB",
+     .offset = offsetof(struct options, buffers),
+     .help = "size of a kind of ring: INSTRUCTION, EVENT, DMA, H2D_DMA, ..."},
+    {.name = "unlimited",
+     .type = KYMO_OPTION_FLAG,
+     .offset = offsetof(struct options, unlimited),
+     .help = "rings never fill"},
+    {.name = "no-counters",
+     .type = KYMO_OPTION_FLAG,
+     .offset = offsetof(struct options, no_counters),
+     .help = "leave the rings' counters out of the file, as a runtime without them would"},
+    {.name = "driver",
+     .type = KYMO_OPTION_TEXT,
+     .arg = "VERSION",
+     .def = "2.31.0",
+     .offset = offsetof(struct options, driver),
+     .help = "driver version"},
+    {.name = "drift",
+     .type = KYMO_OPTION_FLAG,
+     .offset = offsetof(struct options, drift),
+     .help = "Trn1, Inf2: clocks run off"},
+    {.name = "fail",
+     .type = KYMO_OPTION_FLAG,
+     .offset = offsetof(struct options, fail),
+     .help = "the last execution fails; with --events one more does"},
+    {.name = "seed",
+     .type = KYMO_OPTION_U64,
+     .arg = "N",
+     .def = "1",
+     .offset = offsetof(struct options, seed),
+     .help = "seed of the models"},
+    {0},
 };
 
-static const struct option long_options[] = {
-    {"neff", required_argument, NULL, OPT_NEFF},
-    {"instance", required_argument, NULL, OPT_INSTANCE},
-    {"lnc", required_argument, NULL, OPT_LNC},
-    {"vnc", required_argument, NULL, OPT_VNC},
-    {"executions", required_argument, NULL, OPT_EXECUTIONS},
-    {"events", required_argument, NULL, OPT_EVENTS},
-    {"dge", required_argument, NULL, OPT_DGE},
-    {"buffer", required_argument, NULL, OPT_BUFFER},
-    {"unlimited", no_argument, NULL, OPT_UNLIMITED},
-    {"driver", required_argument, NULL, OPT_DRIVER},
-    {"drift", no_argument, NULL, OPT_DRIFT},
-    {"fail", no_argument, NULL, OPT_FAIL},
-    {"seed", required_argument, NULL, OPT_SEED},
-    {"output", required_argument, NULL, OPT_OUTPUT},
-    {"truth", required_argument, NULL, OPT_TRUTH},
-    {"help", no_argument, NULL, OPT_HELP},
-    {NULL, 0, NULL, 0},
+static const struct kymo_options spec = {
+    .program = "kymo-sim ntff",
+    .about = "Executes programs on a simulated device and writes the profile, without a runtime in between.",
+    .rows = rows,
 };
-
-static bool parse_number(const char *name, const char *s, uint64_t max, uint64_t *ret)
-{
-    char *end;
-    errno = 0;
-    unsigned long long v = strtoull(s, &end, 10);
-    if (errno || !*s || *end || *s == '-' || v > max) {
-        (void)fprintf(stderr, "kymo-sim ntff: --%s: \"%s\" is no number from 0 to %" PRIu64 "\n", name, s, max);
-        return false;
-    }
-    *ret = v;
-    return true;
-}
-
-static bool push(const char **list, size_t *count, size_t max, const char *name, const char *value)
-{
-    if (*count == max) {
-        (void)fprintf(stderr, "kymo-sim ntff: more than %zu times --%s\n", max, name);
-        return false;
-    }
-    list[(*count)++] = value;
-    return true;
-}
-
-static bool take_number(int opt, struct options *o, uint64_t *v)
-{
-    switch (opt) {
-    case OPT_LNC:
-        if (!parse_number("lnc", optarg, 2, v))
-            return false;
-        o->lnc = *v;
-        return true;
-    case OPT_VNC:
-        if (!parse_number("vnc", optarg, 4095, v))
-            return false;
-        o->vnc = *v;
-        return true;
-    case OPT_DGE:
-        if (!parse_number("dge", optarg, 1, v))
-            return false;
-        o->dge = *v != 0;
-        return true;
-    case OPT_EXECUTIONS:
-        return parse_number("executions", optarg, EXECUTIONS_MAX, &o->executions);
-    case OPT_EVENTS:
-        return parse_number("events", optarg, UINT64_MAX / 2, &o->events);
-    default:
-        return parse_number("seed", optarg, UINT64_MAX, &o->seed);
-    }
-}
-
-/* True: go on. */
-static bool take_option(int opt, struct options *o)
-{
-    uint64_t v;
-    switch (opt) {
-    case OPT_NEFF:
-        return push(o->neffs, &o->neff_count, NEFFS_MAX, "neff", optarg);
-    case OPT_BUFFER:
-        return push(o->buffers, &o->buffer_count, BUFFERS_MAX, "buffer", optarg);
-    case OPT_INSTANCE:
-        o->instance = optarg;
-        return true;
-    case OPT_DRIVER:
-        o->driver = optarg;
-        return true;
-    case OPT_OUTPUT:
-        o->output = optarg;
-        return true;
-    case OPT_TRUTH:
-        o->truth = optarg;
-        return true;
-    case OPT_UNLIMITED:
-        o->unlimited = true;
-        return true;
-    case OPT_DRIFT:
-        o->drift = true;
-        return true;
-    case OPT_FAIL:
-        o->fail = true;
-        return true;
-    default:
-        return opt != '?' && take_number(opt, o, &v);
-    }
-}
 
 /* getenv-like source of --buffer options. */
 static const char *buffer_env(void *ctx, const char *name)
@@ -202,23 +151,24 @@ static const char *buffer_env(void *ctx, const char *name)
     if (strncmp(name, prefix, sizeof prefix - 1) != 0)
         return NULL;
     const char *ring = name + sizeof prefix - 1;
-    for (size_t i = o->buffer_count; i-- > 0;) {
-        size_t n = strcspn(o->buffers[i], "=");
-        if (!strncmp(ring, o->buffers[i], n) && !strcmp(ring + n, "_MB"))
-            return o->buffers[i][n] ? o->buffers[i] + n + 1 : "";
+    for (size_t i = o->buffers.n; i-- > 0;) {
+        size_t n = strcspn(o->buffers.items[i], "=");
+        if (!strncmp(ring, o->buffers.items[i], n) && !strcmp(ring + n, "_MB"))
+            return o->buffers.items[i][n] ? o->buffers.items[i] + n + 1 : "";
     }
     return NULL;
 }
 
 static int check_buffers(const struct options *o, struct kymo_err *err)
 {
-    for (size_t i = 0; i < o->buffer_count; i++) {
-        size_t n = strcspn(o->buffers[i], "=");
+    for (size_t i = 0; i < o->buffers.n; i++) {
+        size_t n = strcspn(o->buffers.items[i], "=");
         bool known = false;
         for (unsigned ring = 0; ring < KYMO_RING_MAX; ring++)
-            known = known || (strlen(kymo_ring_name(ring)) == n && !strncmp(kymo_ring_name(ring), o->buffers[i], n));
+            known =
+                known || (strlen(kymo_ring_name(ring)) == n && !strncmp(kymo_ring_name(ring), o->buffers.items[i], n));
         if (!known)
-            return kymo_err_set(err, -EINVAL, "--buffer %s: no such ring", o->buffers[i]);
+            return kymo_err_set(err, -EINVAL, "--buffer %s: no such ring", o->buffers.items[i]);
     }
     return 0;
 }
@@ -244,9 +194,11 @@ static int plan_rings(struct run *r, struct kymo_err *err)
 
 static int load_images(struct run *r, struct kymo_err *err)
 {
-    for (size_t i = 0; i < r->o->neff_count; i++) {
+    if (r->o->neffs.n > NEFFS_MAX)
+        return kymo_err_set(err, -E2BIG, "more than %d times --neff", NEFFS_MAX);
+    for (size_t i = 0; i < r->o->neffs.n; i++) {
         struct neff *neff = NULL;
-        int rc = neff_open(r->o->neffs[i], NEFF_NO_DEBUG, &neff, err);
+        int rc = neff_open(r->o->neffs.items[i], NEFF_NO_DEBUG, &neff, err);
         if (rc >= 0)
             rc = sim_image_build(r->arch, r->lnc, neff, i + 1, &r->images[i], err);
         if (rc < 0) {
@@ -311,7 +263,7 @@ static int make_core(struct run *r, struct kymo_err *err)
     struct sim_config config = {.arch = r->arch,
                                 .lnc = r->lnc,
                                 .seed = o->seed,
-                                .dge_notifications = o->dge,
+                                .dge_notifications = o->dge != 0,
                                 .drift = o->drift,
                                 .start_ps = START_PS};
     int rc = sim_core_new(&config, &r->core, err);
@@ -343,7 +295,8 @@ static int write_profile(struct run *r, struct kymo_err *err)
                                    .vnc = (unsigned)r->o->vnc,
                                    .lnc = r->lnc,
                                    .h2d_reasons = r->h2d_reasons,
-                                   .dge_notifications = r->o->dge,
+                                   .dge_notifications = r->o->dge != 0,
+                                   .no_counters = r->o->no_counters,
                                    .start_ps = START_PS,
                                    .start_unix_ns = START_UNIX_NS};
     return sim_ntff_write(&cap, r->o->output, err);
@@ -385,7 +338,8 @@ static int resolve(struct run *r, struct kymo_err *err)
     r->nd_idx = pcore / r->arch->pcores_per_device;
     r->first_pcore = pcore % r->arch->pcores_per_device;
     if (r->nd_idx >= r->instance->devices)
-        return kymo_err_set(err, -EINVAL, "%s has no logical core %lu with LNC=%u", r->instance->type, o->vnc, r->lnc);
+        return kymo_err_set(err, -EINVAL, "%s has no logical core %" PRIu64 " with LNC=%u", r->instance->type, o->vnc,
+                            r->lnc);
     return 0;
 }
 
@@ -430,20 +384,10 @@ static void release(struct run *r)
 
 int sim_cmd_ntff_main(int argc, char **argv)
 {
-    struct options o = {.instance = "trn2.48xlarge", .driver = "2.31.0", .seed = 1};
-    int opt;
-    while ((opt = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
-        if (opt == OPT_HELP) {
-            print_help(stdout);
-            return 0;
-        }
-        if (!take_option(opt, &o))
-            return 2;
-    }
-    if (!o.neff_count || !o.output || optind != argc) {
-        print_help(stderr);
-        return 2;
-    }
+    struct options o;
+    int code = kymo_options_main(&spec, argc, argv, &o);
+    if (code >= 0)
+        return code;
     struct run r = {.o = &o};
     struct kymo_err err = {0};
     int rc = run_all(&r, &err);

@@ -67,9 +67,11 @@ static Ntff__TraceInfo *make_trace(struct builder *b, size_t i)
     t->nc_idx = plan->nc_idx;
     t->engine_index = plan->engine_index;
     t->buffer_size = plan->bytes;
-    t->emitted_oneof_case = NTFF__TRACE_INFO__EMITTED_ONEOF_EMITTED;
-    t->dropped_oneof_case = NTFF__TRACE_INFO__DROPPED_ONEOF_DROPPED;
-    sim_core_counters(b->cap->core, b->cap->first_pcore, i, &t->emitted, &t->dropped);
+    if (!b->cap->no_counters) {
+        t->emitted_oneof_case = NTFF__TRACE_INFO__EMITTED_ONEOF_EMITTED;
+        t->dropped_oneof_case = NTFF__TRACE_INFO__DROPPED_ONEOF_DROPPED;
+        sim_core_counters(b->cap->core, b->cap->first_pcore, i, &t->emitted, &t->dropped);
+    }
     struct ntff_source bytes = {
         .size = sim_spill_size(b->cap->spill, i), .read = sim_spill_read, .ctx = sim_spill_ring(b->cap->spill, i)};
     b->rings[b->ring_count++] = (struct ntff_ring_source){.info = t, .bytes = bytes};

@@ -28,6 +28,7 @@ struct sim_ntff_capture {
     unsigned nd_idx, first_pcore, vnc, lnc;
     unsigned h2d_reasons;
     bool dge_notifications;
+    bool no_counters;       /* rings without emitted and dropped */
     uint64_t start_ps;      /* device time when the capture began */
     uint64_t start_unix_ns; /* host time then */
 };

@@ -1,0 +1,70 @@
+"""kymo verify: closed with counters, unverifiable without, open where a loss has no number. Exit codes 0, 3, 1."""
+
+import subprocess
+
+import pytest
+
+import profiles
+from profiles import BIN, Cell
+
+
+@pytest.fixture(scope="session")
+def directory(tmp_path_factory):
+    return tmp_path_factory.mktemp("verify")
+
+
+def verify(tables):
+    done = subprocess.run([BIN / "kymo", "verify", tables], capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stdout
+
+
+def tables_of(directory, name, executions, *options):
+    return profiles.make_tables(directory, Cell("mlp", "trn2", 1, name, executions, options, 1, True))[0]
+
+
+def rings(out):
+    return {line.split()[0]: line for line in out.splitlines()[1:-1]}
+
+
+def test_closed(directory):
+    code, out = verify(tables_of(directory, "counted", 2))
+    assert code == 0
+    assert out.splitlines()[-1].endswith(": closed")
+
+
+def test_losses_with_a_number_close(directory):
+    code, out = verify(tables_of(directory, "lossy", 80, "--buffer", "INSTRUCTION=1"))
+    assert code == 0
+    assert int(rings(out)["INSTRUCTION(nc0)"].split()[6]) > 0
+
+
+def test_without_counters_nothing_is_claimed(directory):
+    code, out = verify(tables_of(directory, "uncounted", 2, "--no-counters"))
+    assert code == 3
+    assert all("unverifiable" in line for line in rings(out).values())
+    assert out.splitlines()[-1].endswith(": unverifiable")
+
+
+def test_a_loss_without_a_number_stays_open(directory):
+    tables = tables_of(directory, "uncounted-lossy", 80, "--no-counters", "--buffer", "INSTRUCTION=1")
+    code, out = verify(tables)
+    assert code == 3
+    assert "closed" not in out
+    lost = profiles.run(BIN / "kymo", "query", tables, "--format", "csv",
+                        "SELECT lost_unknown, lost_records FROM LossLedger WHERE ring = 'INSTRUCTION(nc0)' AND lost_unknown")
+    assert lost.splitlines()[1:] and all(line == "true," for line in lost.splitlines()[1:])
+
+
+def test_missing_rows_are_noticed(directory, tmp_path):
+    """Tables without one Instruction row, everything else as it was."""
+    import shutil
+
+    import pyarrow.parquet as pq
+
+    tables = tmp_path / "edited"
+    shutil.copytree(tables_of(directory, "edited", 2), tables)
+    path = tables / "Instruction.parquet"
+    pq.write_table(pq.read_table(path).slice(1), path)
+    code, out = verify(tables)
+    assert code == 1
+    assert "violated" in rings(out)["INSTRUCTION(nc0)"]
