@@ -249,6 +249,21 @@ static int allocate_maps(struct instr_rows *t, struct kymo_err *err)
     return 0;
 }
 
+/* A column without a value in any static row is left out, which the writer does faster than by a map. */
+static void drop_empty_maps(struct instr_rows *t)
+{
+    const struct kymo_table *table = kymo_schema_table(KYMO_T_INSTRUCTION);
+    for (unsigned c = 0; c < KYMO_INSTRUCTION_MAX; c++) {
+        size_t i = 0;
+        while (t->maps[c] && i < t->statics->count && t->maps[c][i] == PARQUET_NULL)
+            i++;
+        if (t->maps[c] && i == t->statics->count && !table->columns[c].required) {
+            kymo_free(t->maps[c]);
+            t->maps[c] = NULL;
+        }
+    }
+}
+
 static void warn_empty(const struct instr_rows *t, struct warnings *w)
 {
     size_t names = 0, opcodes = 0;
@@ -290,6 +305,7 @@ int instr_rows_open(const char *dir, const struct parquet_options *opt, const st
         instr_rows_discard(t);
         return r;
     }
+    drop_empty_maps(t);
     warn_empty(t, w);
     *ret = t;
     return 0;

@@ -15,8 +15,20 @@ struct dge {
     bool group;
 };
 
+/* Where each engine's records stand in a chunk; those with loss marks stand in every list. */
+struct index {
+    uint64_t chunk; /* UINT64_MAX: empty */
+    uint32_t count[KYMO_ENGINE_MAX];
+    uint16_t at[KYMO_ENGINE_MAX][RING_IO_CHUNK];
+};
+
+struct source { /* one ring */
+    struct ring_io io;
+    struct index *indexes; /* RING_IO_SLOTS of them */
+};
+
 struct cursor {
-    struct ring_io *io;
+    struct source *source;
     const struct timebase_clock *clock;
     uint32_t ring;
     uint8_t pcore, engine;
@@ -38,8 +50,8 @@ struct instr_stream {
     const struct scan *scan;
     const struct statics *statics;
     const struct timeline *timeline;
-    struct ring_io *ios;
-    size_t io_count;
+    struct source *sources;
+    size_t source_count;
     struct cursor *cursors;
     size_t cursor_count;
 };
@@ -48,11 +60,13 @@ struct instr_stream *instr_stream_free(struct instr_stream *s)
 {
     if (!s)
         return NULL;
-    for (size_t i = 0; s->ios && i < s->io_count; i++)
-        ring_io_done(&s->ios[i]);
+    for (size_t i = 0; s->sources && i < s->source_count; i++) {
+        ring_io_done(&s->sources[i].io);
+        kymo_free(s->sources[i].indexes);
+    }
     for (size_t i = 0; s->cursors && i < s->cursor_count; i++)
         kymo_free(s->cursors[i].events);
-    kymo_free(s->ios);
+    kymo_free(s->sources);
     kymo_free(s->cursors);
     kymo_free(s);
     return NULL;
@@ -63,11 +77,12 @@ void instr_stream_freep(struct instr_stream **s)
     *s = instr_stream_free(*s);
 }
 
-static int open_cursor(struct instr_stream *s, struct ring_io *io, uint32_t ring, unsigned engine, struct kymo_err *err)
+static int open_cursor(struct instr_stream *s, struct source *source, uint32_t ring, unsigned engine,
+                       struct kymo_err *err)
 {
     struct cursor *c = &s->cursors[s->cursor_count++];
     const struct scan_ring *r = &s->scan->rings[ring];
-    c->io = io;
+    c->source = source;
     c->clock = r->clocks.by_type[4 + 4 * engine];
     c->ring = ring;
     c->pcore = (uint8_t)r->ring.pcore_idx;
@@ -83,6 +98,21 @@ static bool wanted(const struct input *in, const struct scan_ring *r)
     return r->ring.kind == NTFF__RING_KIND__RING_INSTRUCTION && r->ring.pcore_idx < in->cores && r->ring.records;
 }
 
+static int open_source(struct instr_stream *s, uint32_t ring, struct kymo_err *err)
+{
+    struct source *source = &s->sources[s->source_count++];
+    ring_io_init(&source->io, s->in->ntff, ring);
+    source->indexes = KYMO_NEW_ARRAY(struct index, RING_IO_SLOTS);
+    if (!source->indexes)
+        return kymo_err_set(err, -ENOMEM, "no memory for the instruction stream");
+    for (unsigned i = 0; i < RING_IO_SLOTS; i++)
+        source->indexes[i].chunk = UINT64_MAX;
+    int r = 0;
+    for (unsigned e = 0; e < KYMO_ENGINE_MAX && r == 0; e++)
+        r = open_cursor(s, source, ring, e, err);
+    return r;
+}
+
 int instr_stream_open(const struct input *in, const struct scan *scan, const struct statics *statics,
                       const struct timeline *timeline, struct instr_stream **ret, struct kymo_err *err)
 {
@@ -93,20 +123,14 @@ int instr_stream_open(const struct input *in, const struct scan *scan, const str
     size_t n = 0;
     for (size_t i = 0; i < scan->count; i++)
         n += wanted(in, &scan->rings[i]);
-    s->ios = KYMO_NEW_ARRAY(struct ring_io, n + 1);
+    s->sources = KYMO_NEW_ARRAY(struct source, n + 1);
     s->cursors = KYMO_NEW_ARRAY(struct cursor, n * KYMO_ENGINE_MAX + 1);
-    if (!s->ios || !s->cursors)
+    if (!s->sources || !s->cursors)
         return kymo_err_set(err, -ENOMEM, "no memory for the instruction stream");
     for (size_t i = 0; i < scan->count; i++) {
-        if (!wanted(in, &scan->rings[i]))
-            continue;
-        struct ring_io *io = &s->ios[s->io_count++];
-        ring_io_init(io, in->ntff, i);
-        for (unsigned e = 0; e < KYMO_ENGINE_MAX; e++) {
-            int r = open_cursor(s, io, (uint32_t)i, e, err);
-            if (r < 0)
-                return r;
-        }
+        int r = wanted(in, &scan->rings[i]) ? open_source(s, (uint32_t)i, err) : 0;
+        if (r < 0)
+            return r;
     }
     *ret = KYMO_TAKE(s);
     return 0;
@@ -186,30 +210,67 @@ static void take(struct instr_stream *s, struct cursor *c, const uint8_t *bytes,
     pop(s, c);
 }
 
+static void add_to_index(struct index *x, const uint8_t *rec, uint16_t at)
+{
+    unsigned engine = ring_io_type(rec) / 4u - 1;
+    if (ring_io_lost_before(rec) || ring_io_lost_after(rec))
+        for (unsigned e = 0; e < KYMO_ENGINE_MAX; e++)
+            x->at[e][x->count[e]++] = at;
+    else if (engine < KYMO_ENGINE_MAX)
+        x->at[engine][x->count[engine]++] = at;
+}
+
+/* One walk over a chunk serves the cursors of all engines. */
+static const struct index *index_chunk(struct source *source, uint64_t chunk, const uint8_t *records, size_t n)
+{
+    struct index *x = &source->indexes[chunk % RING_IO_SLOTS];
+    if (x->chunk == chunk)
+        return x;
+    x->chunk = chunk;
+    memset(x->count, 0, sizeof x->count);
+    for (size_t i = 0; i < n; i++)
+        add_to_index(x, records + i * KYMO_RECORD_SIZE, (uint16_t)i);
+    return x;
+}
+
+static void take_chunk(struct instr_stream *s, struct cursor *c, const uint8_t *records, size_t n)
+{
+    uint64_t first = c->chunk * RING_IO_CHUNK;
+    const struct index *x = index_chunk(c->source, c->chunk, records, n);
+    for (uint32_t i = 0; i < x->count[c->engine]; i++) {
+        uint16_t at = x->at[c->engine][i];
+        const uint8_t *rec = records + (size_t)at * KYMO_RECORD_SIZE;
+        if (c->pending_gap || ring_io_lost_before(rec))
+            note_gap(s, c);
+        c->pending_gap = ring_io_lost_after(rec);
+        if (ring_io_type(rec) / 4 == c->engine + 1)
+            take(s, c, rec, first + at);
+    }
+}
+
+static void finish(struct instr_stream *s, struct cursor *c)
+{
+    c->finished = true;
+    if (c->pending_gap)
+        note_gap(s, c);
+    pair_finish(&c->pair);
+    pop(s, c);
+}
+
 static int fill(struct instr_stream *s, struct cursor *c, struct kymo_err *err)
 {
     c->next = c->count = 0;
     while (!c->count && !c->finished) {
-        const uint8_t *rec;
+        const uint8_t *records;
         size_t n;
-        int r = ring_io_chunk(c->io, c->chunk, &rec, &n, err);
+        int r = ring_io_chunk(&c->source->io, c->chunk, &records, &n, err);
         if (r < 0)
             return r;
-        uint64_t first = c->chunk++ * RING_IO_CHUNK;
-        for (size_t i = 0; i < n; i++, rec += KYMO_RECORD_SIZE) {
-            if (c->pending_gap || ring_io_lost_before(rec))
-                note_gap(s, c);
-            c->pending_gap = ring_io_lost_after(rec);
-            if (ring_io_type(rec) / 4 == c->engine + 1)
-                take(s, c, rec, first + i);
-        }
-        if (!n) {
-            c->finished = true;
-            if (c->pending_gap)
-                note_gap(s, c);
-            pair_finish(&c->pair);
-            pop(s, c);
-        }
+        if (n)
+            take_chunk(s, c, records, n);
+        else
+            finish(s, c);
+        c->chunk++;
     }
     return 0;
 }

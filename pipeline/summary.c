@@ -135,7 +135,8 @@ int summary_instruction(struct summary *s, uint32_t row, int64_t start, int64_t 
     int r = totals_busy_add(&s->ops[s->row_op[row]].busy, start, end, wait);
     if (r == 0)
         r = totals_busy_add(&s->core[st->pcore][st->engine], start, end, wait);
-    if (r == 0)
+    /* With one core, its sums are the engine's. */
+    if (r == 0 && s->statics->in->cores > 1)
         r = totals_busy_add(&s->engine[st->engine], start, end, wait);
     if (r < 0)
         return kymo_err_set(err, r, "too many busy spans are open at once");

@@ -211,7 +211,8 @@ static void put_engines(struct put *p)
 #undef E
     };
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
-        const struct totals_busy *b = &p->s->engine[columns[i].engine];
+        enum kymo_engine e = columns[i].engine;
+        const struct totals_busy *b = p->s->statics->in->cores > 1 ? &p->s->engine[e] : &p->s->core[0][e];
         parquet_row_real(p->row, columns[i].time, seconds(b->time));
         put_span(p, columns[i].active, columns[i].percent, b->active.total);
         put_count(p, columns[i].count, b->count);
