@@ -144,6 +144,11 @@ int kymo_file_sync_dir(const char *path, struct kymo_err *err)
 
 int kymo_file_rename(const char *from, const char *to, struct kymo_err *err)
 {
+    struct stat st;
+
+    /* Root could replace /dev/null by a file. */
+    if (lstat(to, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode) && !S_ISLNK(st.st_mode))
+        return kymo_err_set(err, -EEXIST, "%s: not a file, will not be replaced", to);
     return ops->rename(from, to) < 0 ? fail(err, "cannot rename to it", to) : 0;
 }
 

@@ -49,6 +49,7 @@ int kymo_file_sync(int fd, const char *name, struct kymo_err *err) KYMO_MUST_CHE
 int kymo_file_sync_dir(const char *path, struct kymo_err *err) KYMO_MUST_CHECK;
 /* fsync of the directory that holds path. */
 int kymo_file_sync_parent(const char *path, struct kymo_err *err) KYMO_MUST_CHECK;
+/* -EEXIST: to is a device, a pipe or a socket, which nothing here replaces. */
 int kymo_file_rename(const char *from, const char *to, struct kymo_err *err) KYMO_MUST_CHECK;
 /* mkdir -p. An existing directory is fine. */
 int kymo_file_mkdirs(const char *path, struct kymo_err *err) KYMO_MUST_CHECK;

@@ -1,6 +1,8 @@
 #include "pipeline/output_dir.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -30,6 +32,34 @@ static int sync_parent(const char *path, struct kymo_err *err)
     return kymo_file_sync_dir(parent, err);
 }
 
+static bool is_table(const char *name)
+{
+    static const char suffix[] = ".parquet";
+    size_t n = strlen(name), m = sizeof suffix - 1;
+
+    return n > m && strcmp(name + n - m, suffix) == 0;
+}
+
+/* Publishing removes what is there: only tables may be lost by it, never a device, a link or somebody's own files. */
+static int check_replaceable(const char *path, struct kymo_err *err)
+{
+    struct stat st;
+    int r = 0;
+
+    if (lstat(path, &st) < 0)
+        return errno == ENOENT ? 0 : kymo_err_set(err, -errno, "%s: %s", path, strerror(errno));
+    if (!S_ISDIR(st.st_mode))
+        return kymo_err_set(err, -ENOTDIR, "%s is not a directory", path);
+    DIR *dir = opendir(path);
+    if (!dir)
+        return kymo_err_set(err, -errno, "%s: cannot be read: %s", path, strerror(errno));
+    for (const struct dirent *e; r == 0 && (e = readdir(dir));)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 && !is_table(e->d_name))
+            r = kymo_err_set(err, -EEXIST, "%s holds %s, which is no table: not replaced", path, e->d_name);
+    (void)closedir(dir);
+    return r;
+}
+
 int output_dir_open(struct output_dir *d, const char *path, struct kymo_err *err)
 {
     *d = (struct output_dir){0};
@@ -40,6 +70,8 @@ int output_dir_open(struct output_dir *d, const char *path, struct kymo_err *err
         return kymo_err_set(err, -ENAMETOOLONG, "output directory name of %zu bytes is not supported", n);
     memcpy(d->path, path, n);
     int r = make_parent(d->path, err);
+    if (r == 0)
+        r = check_replaceable(d->path, err);
     if (r < 0)
         return r;
     char work[OUTPUT_DIR_PATH_MAX];
@@ -67,6 +99,9 @@ int output_dir_publish(struct output_dir *d, struct kymo_err *err)
         d->work[0] = 0;
         return sync_parent(d->path, err);
     }
+    r = check_replaceable(d->path, err);
+    if (r < 0)
+        return r;
     if (kymo_file_ops()->exchange(d->work, d->path) < 0)
         return kymo_err_set(err, -errno, "%s: cannot exchange it with %s: %s", d->path, d->work, strerror(errno));
     /* What was there before is under the work name now, to be removed. */

@@ -12,7 +12,8 @@ struct output_dir {
     char work[OUTPUT_DIR_PATH_MAX]; /* "": nothing to remove */
 };
 
-/* Makes the parent directories and the empty work directory. */
+/* Makes the parent directories and the empty work directory. -ENOTDIR, -EEXIST: the place holds something else than a
+ * directory of tables, which will not be replaced. */
 int output_dir_open(struct output_dir *d, const char *path, struct kymo_err *err) KYMO_MUST_CHECK;
 int output_dir_publish(struct output_dir *d, struct kymo_err *err) KYMO_MUST_CHECK;
 /* Removes the work directory unless it was published. */

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -193,6 +194,19 @@ static void test_failing_directory_sync_is_a_failure(void **state)
     assert_int_equal(fault.fsync_calls, 2);
 }
 
+static void test_spared_pipe(void **state)
+{
+    (void)state;
+    struct stat st;
+    struct kymo_err err = {0};
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(kymo_file_write_atomic(path, "new", 3, &err), -EEXIST);
+    assert_non_null(strstr(err.text, "will not be replaced"));
+    assert_int_equal(lstat(path, &st), 0);
+    assert_true(S_ISFIFO(st.st_mode));
+    assert_int_equal(unlink(path), 0);
+}
+
 static void test_failing_rename(void **state)
 {
     (void)state;
@@ -311,6 +325,7 @@ int main(void)
         TEST(test_failing_sync_is_a_failure),
         TEST(test_failing_directory_sync_is_a_failure),
         TEST(test_failing_rename),
+        TEST(test_spared_pipe),
         TEST(test_a_write_of_nothing_ends),
         TEST(test_reading_past_the_end),
         TEST(test_read_all_limits),
