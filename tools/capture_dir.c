@@ -259,7 +259,8 @@ static const char *base_name(const char *path)
 static bool shares_core(const struct capture *c, const struct capture_ntff *ntff)
 {
     for (size_t i = 0; i < c->ntff_count; i++)
-        if (c->ntffs[i].vnc == ntff->vnc && strcmp(base_name(c->ntffs[i].path), base_name(ntff->path)) != 0)
+        if (!c->ntffs[i].empty && c->ntffs[i].vnc == ntff->vnc &&
+            strcmp(base_name(c->ntffs[i].path), base_name(ntff->path)) != 0)
             return true;
     return false;
 }

@@ -200,6 +200,28 @@ static void test_stopped(void **state)
     }
 }
 
+/* Want of memory at any point fails cleanly; a NEFF that could not be read for it is left out with a warning. */
+static void test_no_memory(void **state)
+{
+    (void)state;
+    bool done = false;
+    for (long countdown = 0; !done && countdown < 1000000; countdown += 1 + countdown / 3) {
+        remove_out();
+        struct process_result result;
+        struct kymo_err err = {0};
+        size_t before = fixture_count(fx.dir);
+        kymo_alloc_fail_after(countdown);
+        int r = run(fx.ntff, fx.neff, &result, &err);
+        kymo_alloc_fail_after(-1);
+        if (r < 0) {
+            if (r != -ENOMEM || !*err.text)
+                fail_msg("after %ld allocations: %d, %s", countdown, r, err.text);
+            assert_int_equal(fixture_count(fx.dir), before);
+        }
+        done = r == 0 && countdown > 100000;
+    }
+}
+
 static void test_split(void **state)
 {
     (void)state;
@@ -234,7 +256,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sound),  cmocka_unit_test(test_without_neff), cmocka_unit_test(test_matching),
         cmocka_unit_test(test_broken), cmocka_unit_test(test_flipped),      cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_split),
+        cmocka_unit_test(test_split),  cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
