@@ -157,13 +157,14 @@ static int merge(struct partials *p, struct head *heads, const struct scan *scan
     return r;
 }
 
-int partials_write(struct partials *p, const struct scan *scan, const char *dir, struct kymo_err *err)
+int partials_write(struct partials *p, const struct scan *scan, const char *dir, const struct parquet_options *opt,
+                   struct kymo_err *err)
 {
     int r = p->count ? write_run(p, err) : 0;
     if (r < 0)
         return r;
     struct parquet_row *row;
-    r = parquet_row_open(dir, kymo_schema_table(KYMO_T_PARTIAL_EVENT), NULL, &row, err);
+    r = parquet_row_open(dir, kymo_schema_table(KYMO_T_PARTIAL_EVENT), opt, &row, err);
     if (r < 0)
         return r;
     struct head *heads KYMO_FREE = KYMO_NEW_ARRAY(struct head, p->run_count + 1);

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "formats/parquet/parquet_writer.h"
 #include "pipeline/pair.h"
 #include "pipeline/scan.h"
 
@@ -28,6 +29,7 @@ int partials_open(const char *dir, struct partials **ret, struct kymo_err *err) 
 struct partials *partials_free(struct partials *p);
 int partials_add(struct partials *p, struct partial one, struct kymo_err *err) KYMO_MUST_CHECK;
 uint64_t partials_count(const struct partials *p);
-int partials_write(struct partials *p, const struct scan *scan, const char *dir, struct kymo_err *err) KYMO_MUST_CHECK;
+int partials_write(struct partials *p, const struct scan *scan, const char *dir, const struct parquet_options *opt,
+                   struct kymo_err *err) KYMO_MUST_CHECK;
 
 #endif

@@ -121,7 +121,7 @@ static int write_summary(struct job *j, struct kymo_err *err)
     };
     for (size_t i = 0; i < j->scan.count; i++)
         counts.event_records += j->scan.rings[i].by_kind[RECORD_EVENT_SEMAPHORE];
-    return summary_write(j->summary, j->in, &j->timeline, &counts, j->dir, err);
+    return summary_write(j->summary, j->in, &j->timeline, &counts, j->dir, &j->parquet, err);
 }
 
 static int write_rest(struct job *j, struct kymo_err *err)
@@ -139,7 +139,7 @@ static int write_rest(struct job *j, struct kymo_err *err)
     if (r == 0)
         r = reference_write(&ref, j->dir, j->warnings, err);
     if (r == 0)
-        r = partials_write(j->partials, &j->scan, j->dir, err);
+        r = partials_write(j->partials, &j->scan, j->dir, &j->parquet, err);
     if (r == 0)
         r = ledger_write(&j->ledger, j->in, &j->scan, &j->timebase, j->dir, j->warnings, err);
     /* Last, because everything before may warn. */

@@ -227,7 +227,8 @@ static int write_ops(const struct summary *s, const char *dir, struct kymo_err *
 }
 
 int summary_write(struct summary *s, const struct input *in, const struct timeline *timeline,
-                  const struct summary_counts *counts, const char *dir, struct kymo_err *err)
+                  const struct summary_counts *counts, const char *dir, const struct parquet_options *opt,
+                  struct kymo_err *err)
 {
     int r = summary_advance(s, INT64_MAX, err);
     if (r < 0)
@@ -235,7 +236,7 @@ int summary_write(struct summary *s, const struct input *in, const struct timeli
     totals_dma_finish(&s->dma);
     r = failed(&s->dma_active, err);
     if (r == 0)
-        r = summary_active_write(s, dir, err);
+        r = summary_active_write(s, dir, opt, err);
     if (r == 0)
         r = write_ops(s, dir, err);
     return r < 0 ? r : summary_row_write(s, in, timeline, counts, dir, err);

@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+#include "formats/parquet/parquet_writer.h"
 #include "pipeline/statics.h"
 #include "pipeline/timeline.h"
 #include "pipeline/totals.h"
@@ -43,8 +44,9 @@ struct summary_load {
 };
 const struct summary_load *summary_loads(const struct summary *s); /* by block */
 
-/* Writes the three tables. */
+/* Writes the three tables; opt is for ActiveTime, which may be large. */
 int summary_write(struct summary *s, const struct input *in, const struct timeline *timeline,
-                  const struct summary_counts *counts, const char *dir, struct kymo_err *err) KYMO_MUST_CHECK;
+                  const struct summary_counts *counts, const char *dir, const struct parquet_options *opt,
+                  struct kymo_err *err) KYMO_MUST_CHECK;
 
 #endif

@@ -42,9 +42,9 @@ struct table {
     uint32_t source[BATCH];
 };
 
-static int open_table(struct table *t, const char *dir, struct kymo_err *err)
+static int open_table(struct table *t, const char *dir, const struct parquet_options *opt, struct kymo_err *err)
 {
-    int r = parquet_writer_open(dir, kymo_schema_table(KYMO_T_ACTIVE_TIME), NULL, &t->writer, err);
+    int r = parquet_writer_open(dir, kymo_schema_table(KYMO_T_ACTIVE_TIME), opt, &t->writer, err);
     for (unsigned i = 0; i + 1 < SOURCES && r == 0; i++) {
         const char *engine = kymo_engine_lower((enum kymo_engine)(i % KYMO_ENGINE_MAX));
         t->engines[i] = parquet_writer_string_id(t->writer, KYMO_ACTIVE_TIME_ENGINE, engine, strlen(engine), err);
@@ -102,13 +102,13 @@ static int merge(struct summary *s, struct source *sources, struct table *t, str
     return r == 0 ? flush(t, err) : r;
 }
 
-int summary_active_write(struct summary *s, const char *dir, struct kymo_err *err)
+int summary_active_write(struct summary *s, const char *dir, const struct parquet_options *opt, struct kymo_err *err)
 {
     struct source sources[SOURCES] = {0};
     struct table *t KYMO_FREE = KYMO_NEW(struct table);
     if (!t)
         return kymo_err_set(err, -ENOMEM, "no memory for ActiveTime");
-    int r = open_table(t, dir, err);
+    int r = open_table(t, dir, opt, err);
     for (unsigned i = 0; i + 1 < SOURCES && r == 0; i++)
         r = open_source(&sources[i], s->active[i / KYMO_ENGINE_MAX][i % KYMO_ENGINE_MAX].spill, err);
     if (r == 0)

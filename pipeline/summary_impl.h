@@ -42,7 +42,8 @@ struct summary {
 /* Lets everything out that lies before watermark; INT64_MAX at the end. */
 int summary_advance(struct summary *s, int64_t watermark, struct kymo_err *err) KYMO_MUST_CHECK;
 /* Writes ActiveTime and finds total_active. */
-int summary_active_write(struct summary *s, const char *dir, struct kymo_err *err) KYMO_MUST_CHECK;
+int summary_active_write(struct summary *s, const char *dir, const struct parquet_options *opt,
+                         struct kymo_err *err) KYMO_MUST_CHECK;
 int summary_row_write(struct summary *s, const struct input *in, const struct timeline *timeline,
                       const struct summary_counts *counts, const char *dir, struct kymo_err *err) KYMO_MUST_CHECK;
 
