@@ -82,7 +82,10 @@ static const struct neff *find_neff(const struct input *in, const struct input_n
     for (size_t i = 0; i < in->neff_count; i++)
         if (same_uuid(node, in->neffs[i]))
             return in->neffs[i];
-    return NULL;
+    /* A profile that does not name its NEFF takes the only one offered; comparing it with the image shows whether it
+     * is. */
+    bool nameless = node->info->neff_uuid.len != UUID_SIZE && node->info->neff_sha256.len != KYMO_SHA256_SIZE;
+    return nameless && in->node_count == 1 && in->neff_count == 1 ? in->neffs[0] : NULL;
 }
 
 static void explain_missing(const struct input *in, const struct input_node *node, struct warnings *w)

@@ -19,6 +19,14 @@ struct pass {
     size_t hint;
 };
 
+/* A start that is open at the end of a ring which dropped records may have ended among those. */
+static enum pair_reason reason_of(const struct job *j, const struct instr_event *e)
+{
+    uint64_t lost = 0;
+    bool dropped = ledger_lost(&j->scan.rings[e->ring], &lost) && lost;
+    return e->reason == PAIR_OPEN_AT_END && dropped ? PAIR_LOST_AFTER : (enum pair_reason)e->reason;
+}
+
 static int add_partial(struct pass *p, const struct instr_event *e, bool start_side, struct kymo_err *err)
 {
     struct job *j = p->j;
@@ -31,7 +39,7 @@ static int add_partial(struct pass *p, const struct instr_event *e, bool start_s
         .engine = e->engine,
         .pcore = e->pcore,
         .kind = PARTIAL_INSTRUCTION,
-        .reason = e->reason,
+        .reason = (uint8_t)reason_of(j, e),
         .start_side = start_side,
     };
     enum record_kind kind = start_side ? RECORD_INSTRUCTION_START : RECORD_INSTRUCTION_END;
