@@ -192,11 +192,11 @@ static int visit_ring(void *ctx, Ntff__TraceInfo *t, const struct ntff_place *p)
     struct ntff_index_ring *ring = find_ring(b, place, t, &r);
     if (!ring)
         return r;
+    if (++b->pieces > NTFF_PIECES_MAX)
+        return refuse(b, place, "more than %u pieces of rings", NTFF_PIECES_MAX);
     take_counters(&ring->pub, t);
     if (t->size == 0)
         return 0;
-    if (++b->pieces > NTFF_PIECES_MAX)
-        return refuse(b, place, "more than %u pieces of rings", NTFF_PIECES_MAX);
     if (kymo_grow((void **)&ring->pieces, &ring->cap, ring->n + 1, NTFF_PIECES_MAX, sizeof *ring->pieces) < 0)
         return kymo_err_set(b->err, -ENOMEM, "%s: out of memory", b->name);
     ring->pieces[ring->n++] =

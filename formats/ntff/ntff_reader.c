@@ -99,13 +99,17 @@ static int check_padding(const struct ntff_reader *r, uint64_t from, uint64_t to
     return code;
 }
 
-/* protobuf-c does not say where it stopped: the wire walk finds the first place that breaks. */
-static int refuse_protobuf(const struct ntff_reader *r, const uint8_t *data, size_t n, struct kymo_err *err)
+/*
+ * The wire walk comes first: it says where a protobuf breaks, and it holds known fields to their wire types and all
+ * numbers to protobuf's range, which protobuf-c does not.
+ */
+static int check_protobuf(const struct ntff_reader *r, const uint8_t *data, size_t n, struct kymo_err *err)
 {
     size_t at = 0;
     const char *cause = pb_find_error(&ntff__ntff_info__descriptor, data, n, &at);
-    return kymo_err_set(err, -EPROTO, "%s: offset %llu: the protobuf does not parse: %s", r->path,
-                        (unsigned long long)NTFF_HEADER_SIZE + at, cause ? cause : "a value does not fit its field");
+    return cause ? kymo_err_set(err, -EPROTO, "%s: offset %llu: the protobuf does not parse: %s", r->path,
+                                (unsigned long long)NTFF_HEADER_SIZE + at, cause)
+                 : 0;
 }
 
 static int unpack_info(struct ntff_reader *r, const uint8_t *data, size_t n, struct kymo_err *err)
@@ -121,7 +125,8 @@ static int unpack_info(struct ntff_reader *r, const uint8_t *data, size_t n, str
                             NTFF_HEADER_SIZE, n, (unsigned long long)r->alloc.cap);
     if (r->alloc.failed)
         return kymo_err_set(err, -ENOMEM, "%s: out of memory", r->path);
-    return refuse_protobuf(r, data, n, err);
+    return kymo_err_set(err, -EPROTO, "%s: offset %d: the protobuf does not parse: a value does not fit its field",
+                        r->path, NTFF_HEADER_SIZE);
 }
 
 static int read_info(struct ntff_reader *r, struct kymo_err *err)
@@ -137,7 +142,8 @@ static int read_info(struct ntff_reader *r, struct kymo_err *err)
     if (crc != r->header.protobuf_crc32c)
         return kymo_err_set(err, -EPROTO, "%s: offset %d: protobuf CRC32C is %08x in the header, its bytes give %08x",
                             r->path, NTFF_HEADER_SIZE, r->header.protobuf_crc32c, crc);
-    return unpack_info(r, data, n, err);
+    code = check_protobuf(r, data, n, err);
+    return code < 0 ? code : unpack_info(r, data, n, err);
 }
 
 static int open_into(struct ntff_reader *r, struct kymo_err *err)

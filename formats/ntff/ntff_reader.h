@@ -17,7 +17,7 @@
 #define NTFF_PROTOBUF_MAX (256u << 20)
 #define NTFF_IMAGE_MAX (1ull << 30)
 #define NTFF_RINGS_MAX 1024
-#define NTFF_PIECES_MAX (1u << 20) /* that are not empty, of all rings */
+#define NTFF_PIECES_MAX (1u << 20) /* of all rings, empty ones too */
 #define NTFF_ENGINE_INDEX_MAX 255
 #define NTFF_UNPACKED_MAX                                                                                              \
     (1ull << 30) /* memory of the unpacked protobuf; see ntff_reader.c for the cap of small ones */

@@ -25,6 +25,7 @@ RECORD = struct.Struct("<IIQ")
 RECORD_SIZE = 16
 SLOT_SIZE = 64
 PROTOBUF_MAX = 256 << 20
+PATCH_OFFSET_MAX = 1 << 30
 IMAGE_MAX = 1 << 30
 RINGS_MAX = 1024
 PIECES_MAX = 1 << 20
@@ -264,7 +265,9 @@ def parse_into(message, data, at, end):
     wires = types.wires[message.kind]
     for number, wire, value in wire_fields(data, at, end):
         field = fields.get(number)
-        if wires.get(number) != wire:  # not known, or known as something else
+        if number in wires and wires[number] != wire:
+            raise Refused(at, f"protobuf: field {number} has another wire type than the schema's")
+        if number not in wires:
             if wire == BYTES:
                 value = bytes(data[value[0] : value[1]])
             message.unknown.append(Unknown(number, wire, value))
@@ -639,6 +642,8 @@ class Profile:
                 if (inline or size) > IMAGE_MAX:
                     raise Refused(HEADER_SIZE, "an image of more than 1 GiB")
                 for section in info["sections"]:
+                    if section["section"] not in types["image_section"]:
+                        raise Refused(HEADER_SIZE, "a section of an unknown kind")
                     if section["first"] + section["count"] > (inline or size) // SLOT_SIZE:
                         raise Refused(HEADER_SIZE, "a section outside its image")
                 # "Entries of size 0 have a place too": those of inline images are such entries.
@@ -651,8 +656,8 @@ class Profile:
                     raise Refused(HEADER_SIZE, "a patch of an unknown type")
                 if patch["section"] not in types["image_section"]:
                     raise Refused(HEADER_SIZE, "a patch of an unknown section")
-                if patch["offset"] % SLOT_SIZE:
-                    raise Refused(HEADER_SIZE, "a patch at an offset that is no multiple of 64")
+                if patch["offset"] % SLOT_SIZE or patch["offset"] > PATCH_OFFSET_MAX:
+                    raise Refused(HEADER_SIZE, "a patch at an offset that is no multiple of 64 or above 2^30")
 
     def _read_rings(self):
         h = self.header
