@@ -49,21 +49,6 @@ static int append_gap(struct collect *c, unsigned pcore, unsigned engine, uint64
     return 0;
 }
 
-static uint8_t memory_at(const struct kymo_arch *a, const uint8_t *rec, enum kymo_field field)
-{
-    uint64_t addr;
-    if (!rec || !kymo_layout_get(a, rec, field, &addr))
-        return DMA_MEMORY_UNKNOWN;
-    for (unsigned k = 0; k < a->pcores_per_device; k++) {
-        uint64_t shift = k * a->core_stride;
-        if (addr >= a->sbuf_base + shift && addr - a->sbuf_base - shift < a->sbuf_window)
-            return DMA_MEMORY_SBUF;
-        if (addr >= a->psum_base + shift && addr - a->psum_base - shift < a->psum_window)
-            return DMA_MEMORY_UNKNOWN;
-    }
-    return DMA_MEMORY_HBM;
-}
-
 static uint64_t effect_of(const struct kymo_arch *a, const struct instr_event *e)
 {
     if (!e->has_start || (e->wait_cycles == RECORD_WAIT_SATURATED && e->has_end))
@@ -101,8 +86,8 @@ static int add_trigger(struct collect *c, const struct instr_event *e, uint32_t 
         t.dge_engines = e->dge_engines;
         t.dge_per_engine = e->dge_per_engine;
         t.dge_group = e->dge_group;
-        t.from = memory_at(arch, rec, KYMO_F_SRC_ADDR64);
-        t.to = memory_at(arch, rec, KYMO_F_DST_ADDR64);
+        t.from = (uint8_t)statics_memory_at(arch, rec, KYMO_F_SRC_ADDR64);
+        t.to = (uint8_t)statics_memory_at(arch, rec, KYMO_F_DST_ADDR64);
     }
     return append(c, row->set, &t, err);
 }

@@ -133,8 +133,8 @@ static void put_memory(struct fill *f, const struct static_facts *facts)
     const struct kymo_footprint *fp = &facts->footprint;
     const struct dma_block *b = facts->block;
     uint64_t read = facts->dma_read, write = facts->dma_write;
-    bool from_hbm = b && b->from == DMA_MEMORY_HBM, to_hbm = b && b->to == DMA_MEMORY_HBM;
-    bool from_sbuf = b && b->from == DMA_MEMORY_SBUF, to_sbuf = b && b->to == DMA_MEMORY_SBUF;
+    bool from_hbm = facts->dma_from == DMA_MEMORY_HBM, to_hbm = facts->dma_to == DMA_MEMORY_HBM;
+    bool from_sbuf = facts->dma_from == DMA_MEMORY_SBUF, to_sbuf = facts->dma_to == DMA_MEMORY_SBUF;
     const char *queue = facts->set ? facts->set->type : "";
     if (!facts->has_layout && !b)
         return;

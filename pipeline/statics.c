@@ -236,6 +236,30 @@ static uint64_t product(const struct neff_access *a)
     return n;
 }
 
+enum dma_memory statics_memory_at(const struct kymo_arch *arch, const uint8_t *record, enum kymo_field field)
+{
+    uint64_t addr, offset;
+    unsigned pcore;
+    if (!record || !kymo_layout_get(arch, record, field, &addr))
+        return DMA_MEMORY_UNKNOWN;
+    switch (kymo_arch_region(arch, addr, &pcore, &offset)) {
+    case KYMO_REGION_HBM:
+        return DMA_MEMORY_HBM;
+    case KYMO_REGION_SBUF:
+        return DMA_MEMORY_SBUF;
+    default:
+        return DMA_MEMORY_UNKNOWN;
+    }
+}
+
+/* A copy whose descriptors are made at run time is described by its operands alone. */
+static void dynamic_facts(const struct kymo_arch *arch, struct static_facts *f)
+{
+    f->dma_read = f->dma_write = kymo_instr_dma_bytes(arch, f->record);
+    f->dma_from = statics_memory_at(arch, f->record, KYMO_F_SRC_ADDR64);
+    f->dma_to = statics_memory_at(arch, f->record, KYMO_F_DST_ADDR64);
+}
+
 static void trigger_facts(const struct statics *s, const struct static_row *row, struct static_facts *f)
 {
     if (row->set != DMA_NONE)
@@ -245,6 +269,8 @@ static void trigger_facts(const struct statics *s, const struct static_row *row,
     f->block = &s->queues->blocks[row->block];
     f->dma_read = product(&f->block->neff->from);
     f->dma_write = product(&f->block->neff->to);
+    f->dma_from = f->block->from;
+    f->dma_to = f->block->to;
 }
 
 void statics_facts(const struct statics *s, const struct static_row *row, struct static_facts *f)
@@ -268,5 +294,7 @@ void statics_facts(const struct statics *s, const struct static_row *row, struct
         f->raw_flops = formulas_raw_flops(fp->rows, fp->cols, fp->elements, fp->half_pass);
         f->adjusted_flops = formulas_adjusted_flops(arch, kymo_dtype_cost(fp->dtype), f->raw_flops);
     }
+    if (op && op->op_class == KYMO_OPC_DMA_START)
+        dynamic_facts(arch, f);
     trigger_facts(s, row, f);
 }

@@ -35,7 +35,8 @@ struct static_facts {
     bool has_layout; /* byte counts and elements are known */
     bool transpose;
     uint64_t raw_flops, adjusted_flops, tensor_elements;
-    uint64_t dma_read, dma_write; /* bytes of the triggered block */
+    uint64_t dma_read, dma_write; /* bytes of the triggered block, or of the copy that the operands describe */
+    enum dma_memory dma_from, dma_to;
     const struct dma_block *block;
     const struct dma_set *set;
     const struct neff_debug *debug;
@@ -66,6 +67,8 @@ struct statics_place {
 /* Row of a pc that occurs in the trace (a start or end record of this engine has it). */
 uint32_t statics_find(const struct statics *s, struct statics_place *place, uint32_t node, unsigned pcore,
                       enum kymo_engine engine, uint32_t pc);
+/* Which memory a device address in an instruction's operands lies in. */
+enum dma_memory statics_memory_at(const struct kymo_arch *arch, const uint8_t *record, enum kymo_field field);
 void statics_facts(const struct statics *s, const struct static_row *row, struct static_facts *ret);
 
 #endif
