@@ -106,7 +106,7 @@ int sim_job_step_in(const char *list, uint64_t step, bool *ret, struct kymo_err 
 
     *ret = false;
     for (;;) {
-        uint64_t first, last;
+        uint64_t first = 0, last;
 
         p = parse_number(p, &first);
         last = first;

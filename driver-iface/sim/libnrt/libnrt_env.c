@@ -53,8 +53,10 @@ static int read_visible(const char *text, struct libnrt_env *e, struct kymo_err 
     memcpy(head, text, n);
     head[n] = 0;
     r = parse_u64(name, head, LIBNRT_CORES_MAX - 1, &first, err);
+    if (r < 0)
+        return r;
     last = first;
-    if (r == 0 && text[n])
+    if (text[n])
         r = parse_u64(name, text + n + 1, LIBNRT_CORES_MAX - 1, &last, err);
     if (r < 0)
         return r;
