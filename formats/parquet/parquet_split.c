@@ -110,7 +110,7 @@ static int append_numbers(struct kymo_buf *b, const struct parquet_index *x, con
                           size_t bits_at, unsigned width)
 {
     uint32_t block[BLOCK + 2 * PARQUET_RLE_PAD];
-    uint8_t nowhere[BLOCK / 8];
+    uint8_t nowhere[BLOCK / 8] = {0};
     size_t have = 0;
     unsigned no_runs = 0;
     int rc = 0;

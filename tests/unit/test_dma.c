@@ -90,7 +90,7 @@ static void group_packets(json_t *packets, struct grouped *g)
 {
     struct kymo_err err = {0};
     struct dma_transfers *t;
-    size_t n = json_array_size(packets), order[PACKETS_MAX];
+    size_t n = json_array_size(packets), order[PACKETS_MAX] = {0};
     assert_true(n <= PACKETS_MAX);
     for (size_t i = 0; i < n; i++)
         order[i] = i;
