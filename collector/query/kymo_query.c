@@ -9,6 +9,8 @@
 #include "collector/query/query_print.h"
 #include "collector/query/query_verify.h"
 
+#define VERIFY_UNREADABLE 4
+
 struct args {
     const char *dir, *sql;
     int form;
@@ -96,13 +98,15 @@ static int run_query(struct query_db *db, const struct args *args)
     return r < 0 ? report(&err) : 0;
 }
 
-/* 0 closed, 1 violated or failed, 3 open or unverifiable. */
+/* 0 closed, 1 violated, 3 open or unverifiable, 4 could not be read: that must not look like a violation. */
 static int run_verify(struct query_db *db)
 {
     struct kymo_err err = {0};
     enum query_verdict verdict;
-    if (query_verify(db, stdout, &verdict, &err) < 0)
-        return report(&err);
+    if (query_verify(db, stdout, &verdict, &err) < 0) {
+        (void)report(&err);
+        return VERIFY_UNREADABLE;
+    }
     if (verdict == QUERY_VIOLATED)
         return 1;
     return verdict == QUERY_CLOSED ? 0 : 3;
@@ -125,7 +129,9 @@ int main(int argc, char **argv)
     };
     struct kymo_err err = {0};
     struct query_db *db KYMO_CLEANUP(query_db_freep) = NULL;
-    if (query_db_open(args.dir, &limits, &db, &err) < 0)
-        return report(&err);
+    if (query_db_open(args.dir, &limits, &db, &err) < 0) {
+        (void)report(&err);
+        return args.verify ? VERIFY_UNREADABLE : 1;
+    }
     return args.verify ? run_verify(db) : run_query(db, &args);
 }

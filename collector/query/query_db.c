@@ -2,7 +2,7 @@
 
 #include <duckdb.h>
 #include <errno.h>
-#include <limits.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,15 +11,18 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/file.h"
 #include "collector/query/query_cell.h"
 #include "collector/query/query_views.h"
 
 #define DEFAULT_MEMORY (512ull << 20)
+#define DIR_NAME_MAX 32
 
 struct query_db {
     duckdb_database database;
     duckdb_connection connection;
     unsigned timeout_ms;
+    int dir_fd;
 };
 
 /* Interrupts the connection when a query runs over its time; stopped by the query's end. */
@@ -127,17 +130,17 @@ static int open_database(struct query_db *db, const struct query_limits *limits,
 }
 
 /* After the views are there: the directory is all that can be read, and no query can open more. */
-static int lock_down(struct query_db *db, const char *real_dir, struct kymo_err *err)
+static int lock_down(struct query_db *db, const char *name, struct kymo_err *err)
 {
     struct kymo_buf sql;
     kymo_buf_init(&sql, QUERY_SQL_MAX);
     int r = kymo_buf_printf(&sql, "SET allowed_directories = [");
     if (r == 0)
-        r = query_views_quote(&sql, real_dir, '\'');
+        r = query_views_quote(&sql, name, '\'');
     if (r == 0)
         r = kymo_buf_printf(&sql, "]; SET enable_external_access = false; SET lock_configuration = true");
     if (r < 0)
-        r = kymo_err_set(err, r, "%s: the name is too long", real_dir);
+        r = kymo_err_set(err, r, "%s: the name is too long", name);
     else
         r = execute(db, (const char *)sql.data, err);
     kymo_buf_done(&sql);
@@ -149,22 +152,36 @@ static int create_view(void *ctx, const char *sql, struct kymo_err *err)
     return execute(ctx, sql, err);
 }
 
+/*
+ * DuckDB takes the paths of files for patterns, and a directory may be called a*b. By way of its descriptor the
+ * directory has a name without special characters, whatever people called it.
+ */
+static int open_dir(struct query_db *db, const char *dir, char ret_name[static DIR_NAME_MAX], struct kymo_err *err)
+{
+    db->dir_fd = kymo_file_open(dir, O_RDONLY | O_DIRECTORY, 0, err);
+    if (db->dir_fd < 0)
+        return db->dir_fd;
+    (void)snprintf(ret_name, DIR_NAME_MAX, "/proc/self/fd/%d", db->dir_fd);
+    return 0;
+}
+
 int query_db_open(const char *dir, const struct query_limits *limits, struct query_db **ret, struct kymo_err *err)
 {
-    char real_dir[PATH_MAX];
-    if (!realpath(dir, real_dir)) {
-        int code = -errno;
-        return kymo_err_set(err, code, "%s: %s", dir, strerror(-code));
-    }
+    char name[DIR_NAME_MAX];
     struct query_db *db KYMO_CLEANUP(query_db_freep) = KYMO_NEW(struct query_db);
     if (!db)
         return kymo_err_set(err, -ENOMEM, "out of memory");
+    db->dir_fd = -1;
     db->timeout_ms = limits->timeout_ms;
-    int r = open_database(db, limits, err);
+    int r = open_dir(db, dir, name, err);
     if (r == 0)
-        r = query_views_each(real_dir, create_view, db, err);
+        r = open_database(db, limits, err);
     if (r == 0)
-        r = lock_down(db, real_dir, err);
+        r = query_views_each(name, create_view, db, err);
+    if (r == 0)
+        r = lock_down(db, name, err);
+    if (r == -ENOENT && db->dir_fd >= 0)
+        r = kymo_err_set(err, -ENOENT, "%s: no table (NAME.parquet) in this directory", dir);
     if (r < 0)
         return r;
     *ret = KYMO_TAKE(db);
@@ -179,6 +196,7 @@ struct query_db *query_db_free(struct query_db *db)
         duckdb_disconnect(&db->connection);
     if (db->database)
         duckdb_close(&db->database);
+    (void)kymo_file_close(db->dir_fd);
     kymo_free(db);
     return NULL;
 }
@@ -199,9 +217,10 @@ static int prepare(struct query_db *db, const char *sql, duckdb_prepared_stateme
 {
     duckdb_extracted_statements all = NULL;
     idx_t n = duckdb_extract_statements(db->connection, sql, &all);
+    const char *text = n == 0 && all ? duckdb_extract_statements_error(all) : NULL;
     int r = 0;
     if (n == 0)
-        r = kymo_err_set(err, -EINVAL, "%s", all ? duckdb_extract_statements_error(all) : "no statement");
+        r = kymo_err_set(err, -EINVAL, "%s", text ? text : "there is no statement");
     else if (n > 1)
         r = kymo_err_set(err, -EINVAL, "%llu statements; one at a time, please", (unsigned long long)n);
     else if (duckdb_prepare_extracted_statement(db->connection, all, 0, ret) == DuckDBError)

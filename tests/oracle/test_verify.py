@@ -1,4 +1,5 @@
-"""kymo verify: closed with counters, unverifiable without, open where a loss has no number. Exit codes 0, 3, 1."""
+"""kymo verify: closed with counters, unverifiable without, open where a loss has no number. Exit codes 0, 3, 1; 4 when nothing
+can be read."""
 
 import subprocess
 
@@ -68,3 +69,10 @@ def test_missing_rows_are_noticed(directory, tmp_path):
     code, out = verify(tables)
     assert code == 1
     assert "violated" in rings(out)["INSTRUCTION(nc0)"]
+
+
+def test_unreadable_is_no_violation(tmp_path):
+    assert verify(tmp_path)[0] == 4
+    assert verify(tmp_path / "absent")[0] == 4
+    (tmp_path / "LossLedger.parquet").write_bytes(b"PAR1 this is none")
+    assert verify(tmp_path)[0] == 4

@@ -150,6 +150,8 @@ static void test_refusals(void **state)
         "COPY (SELECT 1) TO '/tmp/kymo-test-query-escape.csv'",
         "SELECT * FROM read_csv('/etc/passwd')",
         "SELECT * FROM '/etc/passwd'",
+        "SELECT * FROM read_csv('/proc/self/fd/3/../../../etc/passwd')",
+        "SELECT * FROM read_csv('/proc/self/fd/4/../../../etc/passwd')",
         "SET enable_external_access = true",
         "ATTACH '/tmp/kymo-test-query-escape.db' AS x",
         "INSTALL httpfs",
@@ -162,6 +164,7 @@ static void test_refusals(void **state)
         if (refusal(db, refused[i], &err) >= 0)
             fail_msg("not refused: %s", refused[i]);
         assert_true(strlen(err.text) > 0);
+        assert_null(strstr(err.text, "(null)"));
     }
     /* The connection still works. */
     int64_t v;
@@ -180,6 +183,40 @@ static void test_timeout(void **state)
         query_db_integers(db, "SELECT sum(a.range * b.range % 7) FROM range(3000000) a, range(3000000) b", &v, 1, &err);
     assert_int_equal(r, -ETIMEDOUT);
     assert_non_null(strstr(err.text, "50 ms"));
+}
+
+/* DuckDB would take such a name for a pattern and look at the neighbour too. */
+static void test_directory_named_like_a_pattern(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"a*b", "axb", "p[12]", "p1", "q?", "it's"};
+    char base[sizeof dir];
+    memcpy(base, dir, sizeof dir);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[128], select[64];
+        (void)snprintf(path, sizeof path, "%s/%s", base, names[i]);
+        assert_int_equal(kymo_file_mkdirs(path, NULL), 0);
+        (void)snprintf(select, sizeof select, "SELECT %zu AS one", i);
+        (void)snprintf(dir, sizeof dir, "%s", base);
+        write_table("T", select);
+        char from[160], to[160];
+        (void)snprintf(from, sizeof from, "%s/T.parquet", base);
+        (void)snprintf(to, sizeof to, "%s/T.parquet", path);
+        assert_int_equal(rename(from, to), 0);
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[128];
+        (void)snprintf(path, sizeof path, "%s/%s", base, names[i]);
+        struct query_db *db KYMO_CLEANUP(query_db_freep) = NULL;
+        struct kymo_err err = {0};
+        const struct query_limits limits = {0};
+        if (query_db_open(path, &limits, &db, &err) < 0)
+            fail_msg("%s", err.text);
+        int64_t v[2];
+        assert_int_equal(query_db_integers(db, "SELECT count(*), max(one) FROM T", v, 2, NULL), 0);
+        assert_int_equal(v[0], 1);
+        assert_int_equal(v[1], i);
+    }
 }
 
 static void test_no_tables(void **state)
@@ -239,6 +276,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_numbers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refusals, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_timeout, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_directory_named_like_a_pattern, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_tables, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_verify, set_up, tear_down),
     };
