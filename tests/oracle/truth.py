@@ -150,7 +150,11 @@ def check_transfers(p, packets):
     types = {r["queue_name"]: r["queue_type"] for r in p.true("dma_packets")}
     # A dynamic transfer without DGE notices cannot be grouped; its packets stand alone (a Warning says so).
     known = lambda queue: named or types.get(queue) not in dynamic
-    true = [r for r in p.true("dma_transfers") if r["complete"] == "1" and known(r["queue_name"])]
+    all_true = [r for r in p.true("dma_transfers") if known(r["queue_name"])]
+    true = [r for r in all_true if r["complete"] == "1"]
+    # A transfer that a failed execution cut off has a row of what was moved.
+    cut = {(int(r["pcore_idx"]), r["queue_name"], p.ts(r["trigger_start_ps"])) for r in all_true
+           if r["complete"] != "1" and r["trigger_start_ps"]}
     got = rows_of(p.tables, "DmaPacketAggregated")
     whole_profile = all(int(r["dropped"]) == 0 for r in p.true("rings"))
     if whole_profile:
@@ -159,7 +163,8 @@ def check_transfers(p, packets):
                    p.ts(r["end_ps"]), p.ts(r["trigger_start_ps"]) if r["trigger_start_ps"] else None,
                    p.ts(r["trigger_end_ps"]) if r["trigger_end_ps"] else None) for r in true],
                  [(r["pcore_idx"] or 0, r["queue_name"], r["block_id"], r["transfer_bytes"], r["start_ts"], r["end_ts"],
-                   r["trigger"], r["completion"]) for r in got if known(r["queue_name"])])
+                   r["trigger"], r["completion"]) for r in got
+                  if known(r["queue_name"]) and ((r["pcore_idx"] or 0), r["queue_name"], r["trigger"]) not in cut])
     by_id = {r["id"]: r for r in got}
     members = Counter()
     for packet in packets:
