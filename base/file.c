@@ -131,6 +131,19 @@ int kymo_file_size(int fd, uint64_t *ret_size, const char *name, struct kymo_err
     return 0;
 }
 
+int kymo_file_open_regular(const char *path, uint64_t *ret_size, struct kymo_err *err)
+{
+    int fd KYMO_CLOSE = kymo_file_open(path, O_RDONLY | O_NONBLOCK, 0, err);
+    if (fd < 0)
+        return fd;
+    int r = kymo_file_size(fd, ret_size, path, err);
+    if (r < 0)
+        return r;
+    int kept = fd;
+    fd = -1;
+    return kept;
+}
+
 int kymo_file_sync(int fd, const char *name, struct kymo_err *err)
 {
     return ops->fsync(fd) < 0 ? fail(err, "cannot sync", name) : 0;
@@ -217,20 +230,17 @@ int kymo_file_remove_tree(const char *path, struct kymo_err *err)
 
 int kymo_file_read_all(const char *path, size_t max, uint8_t **ret_data, size_t *ret_len, struct kymo_err *err)
 {
-    int fd KYMO_CLOSE = kymo_file_open(path, O_RDONLY, 0, err);
+    uint64_t size;
+    int fd KYMO_CLOSE = kymo_file_open_regular(path, &size, err);
     if (fd < 0)
         return fd;
-    uint64_t size;
-    int r = kymo_file_size(fd, &size, path, err);
-    if (r < 0)
-        return r;
     if (size > max)
         return kymo_err_set(err, -EFBIG, "%s: %llu bytes, more than the limit of %zu", path, (unsigned long long)size,
                             max);
     uint8_t *data KYMO_FREE = kymo_malloc((size_t)size + 1);
     if (!data)
         return kymo_err_set(err, -ENOMEM, "%s: out of memory for %llu bytes", path, (unsigned long long)size);
-    r = kymo_file_pread_all(fd, data, (size_t)size, 0, path, err);
+    int r = kymo_file_pread_all(fd, data, (size_t)size, 0, path, err);
     if (r < 0)
         return r;
     data[size] = 0;

@@ -34,6 +34,9 @@ const struct kymo_file_ops *kymo_file_ops(void);
 
 /* Opens with O_CLOEXEC. Returns the descriptor or a negative errno; the text names the path. */
 int kymo_file_open(const char *path, int flags, mode_t mode, struct kymo_err *err) KYMO_MUST_CHECK;
+/* For reading, a regular file and nothing else: a pipe without a writer does not hold the caller up. -EINVAL: it is no
+ * regular file. */
+int kymo_file_open_regular(const char *path, uint64_t *ret_size, struct kymo_err *err) KYMO_MUST_CHECK;
 int kymo_file_close(int fd); /* negative is fine; always returns -1 so that fd = kymo_file_close(fd) reads well */
 void kymo_file_closep(int *fd);
 #define KYMO_CLOSE __attribute__((cleanup(kymo_file_closep)))

@@ -1,7 +1,6 @@
 #include "base/hash.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <openssl/evp.h>
 
 #include "base/alloc.h"
@@ -30,18 +29,14 @@ static void context_freep(EVP_MD_CTX **ctx)
     EVP_MD_CTX_free(*ctx);
 }
 
-static int update_from_file(EVP_MD_CTX *ctx, int fd, const char *path, struct kymo_err *err)
+static int update_from_file(EVP_MD_CTX *ctx, int fd, uint64_t size, const char *path, struct kymo_err *err)
 {
-    uint64_t size;
-    int r = kymo_file_size(fd, &size, path, err);
-    if (r < 0)
-        return r;
     uint8_t *buf KYMO_FREE = kymo_malloc(FILE_STEP);
     if (!buf)
         return kymo_err_set(err, -ENOMEM, "%s: out of memory", path);
     for (uint64_t off = 0; off < size;) {
         size_t step = size - off < FILE_STEP ? (size_t)(size - off) : FILE_STEP;
-        r = kymo_file_pread_all(fd, buf, step, off, path, err);
+        int r = kymo_file_pread_all(fd, buf, step, off, path, err);
         if (r < 0)
             return r;
         if (EVP_DigestUpdate(ctx, buf, step) != 1)
@@ -53,13 +48,14 @@ static int update_from_file(EVP_MD_CTX *ctx, int fd, const char *path, struct ky
 
 int kymo_hash_sha256_file(const char *path, uint8_t ret[KYMO_SHA256_SIZE], struct kymo_err *err)
 {
-    int fd KYMO_CLOSE = kymo_file_open(path, O_RDONLY, 0, err);
+    uint64_t size;
+    int fd KYMO_CLOSE = kymo_file_open_regular(path, &size, err);
     if (fd < 0)
         return fd;
     EVP_MD_CTX *ctx KYMO_CLEANUP(context_freep) = EVP_MD_CTX_new();
     if (!ctx || EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) != 1)
         return kymo_err_set(err, -ENOMEM, "%s: cannot begin a digest", path);
-    int r = update_from_file(ctx, fd, path, err);
+    int r = update_from_file(ctx, fd, size, path, err);
     if (r < 0)
         return r;
     if (EVP_DigestFinal_ex(ctx, ret, NULL) != 1)

@@ -23,6 +23,7 @@ struct page {
 
 struct spill {
     int fd;
+    char *path; /* for messages: the file has no name any more */
     size_t size, per_page;
     uint64_t count;
     struct page pages[PAGES];
@@ -38,20 +39,20 @@ int spill_open(const char *dir, size_t size, struct spill **ret, struct kymo_err
     s->fd = -1;
     s->size = size;
     s->per_page = PAGE_BYTES / size;
-    char path[4096];
     static unsigned serial;
-    if ((size_t)snprintf(path, sizeof path, "%s/.spill-%ld-%u", dir, (long)getpid(), serial++) >= sizeof path) {
+    s->path = kymo_asprintf("%s/.spill-%ld-%u", dir, (long)getpid(), serial++);
+    if (!s->path) {
         spill_free(s);
-        return kymo_err_set(err, -ENAMETOOLONG, "%s: the path is too long for a spill file", dir);
+        return kymo_err_set(err, -ENOMEM, "no memory for a spill file");
     }
-    int fd = kymo_file_open(path, O_RDWR | O_CREAT | O_EXCL, 0600, err);
-    if (fd < 0) {
+    s->fd = kymo_file_open(s->path, O_RDWR | O_CREAT | O_EXCL, 0600, err);
+    if (s->fd < 0) {
+        int r = s->fd;
         spill_free(s);
-        return fd;
+        return r;
     }
     /* Without a name the file goes away with the process, however that ends. */
-    (void)kymo_file_ops()->unlink(path);
-    s->fd = fd;
+    (void)kymo_file_ops()->unlink(s->path);
     *ret = s;
     return 0;
 }
@@ -63,6 +64,7 @@ struct spill *spill_free(struct spill *s)
     for (unsigned i = 0; i < PAGES; i++)
         kymo_free(s->pages[i].data);
     kymo_file_close(s->fd);
+    kymo_free(s->path);
     kymo_free(s);
     return NULL;
 }
@@ -77,7 +79,7 @@ static int flush(struct spill *s, struct page *p, struct kymo_err *err)
     if (!p->used || !p->dirty)
         return 0;
     size_t n = s->per_page * s->size;
-    int r = kymo_file_pwrite_all(s->fd, p->data, n, p->number * n, "spill file", err);
+    int r = kymo_file_pwrite_all(s->fd, p->data, n, p->number * n, s->path, err);
     if (r == 0)
         p->dirty = false;
     return r;
@@ -87,7 +89,7 @@ static int load(struct spill *s, struct page *p, struct kymo_err *err)
 {
     size_t n = s->per_page * s->size;
     uint64_t length;
-    int r = kymo_file_size(s->fd, &length, "spill file", err);
+    int r = kymo_file_size(s->fd, &length, s->path, err);
     if (r < 0)
         return r;
     memset(p->data, 0, n);
@@ -95,7 +97,7 @@ static int load(struct spill *s, struct page *p, struct kymo_err *err)
     if (off >= length)
         return 0;
     size_t have = length - off < n ? (size_t)(length - off) : n;
-    return kymo_file_pread_all(s->fd, p->data, have, off, "spill file", err);
+    return kymo_file_pread_all(s->fd, p->data, have, off, s->path, err);
 }
 
 static int page_of(struct spill *s, uint64_t index, struct page **ret, struct kymo_err *err)
@@ -189,7 +191,7 @@ static int refill(struct spill_reader *r, struct kymo_err *err)
     if (n > s->count - r->next)
         n = s->count - r->next;
     uint64_t off = (page * s->per_page + in_page) * s->size;
-    int e = kymo_file_pread_all(s->fd, r->buf, (size_t)n * s->size, off, "spill file", err);
+    int e = kymo_file_pread_all(s->fd, r->buf, (size_t)n * s->size, off, s->path, err);
     if (e < 0)
         return e;
     r->first = r->next;

@@ -98,6 +98,7 @@ static int check_hash(struct neff_load *l, const uint8_t *data, size_t n)
     return 0;
 }
 
+/* data: the first NEFF_HEADER_SIZE bytes, or all of them, of a file of n. */
 static int load_header(struct neff_load *l, const uint8_t *data, size_t n)
 {
     int r = neff_header_decode(data, n, &l->n->header, &l->cls, l->err);
@@ -108,10 +109,8 @@ static int load_header(struct neff_load *l, const uint8_t *data, size_t n)
     uint64_t size = l->n->header.data_size, there = n - NEFF_HEADER_SIZE;
     if (size > there)
         return neff_refuse(l, NEFF_ERROR_DATA_TRUNCATED, -EPROTO,
-                           "the header claims %llu bytes of data and %llu follow: the file is truncated",
+                           "offset %zu: the file is truncated: the header claims %llu bytes of data and %llu follow", n,
                            (unsigned long long)size, (unsigned long long)there);
-    if (size < there)
-        neff_add_note(l->n, "%llu bytes follow the data and are not part of it", (unsigned long long)(there - size));
     return 0;
 }
 
@@ -124,6 +123,9 @@ static int load(struct neff_load *l, const uint8_t *data, size_t n, unsigned fla
     if (r < 0)
         return r;
     const uint8_t *archive = data + NEFF_HEADER_SIZE;
+    size_t behind = n - NEFF_HEADER_SIZE - (size_t)neff->header.data_size;
+    if (behind)
+        neff_add_note(neff, "%zu bytes follow the data and are not part of it", behind);
     r = check_hash(l, archive, (size_t)neff->header.data_size);
     if (r == 0)
         r = neff_archive_load(l, archive, (size_t)neff->header.data_size, neff->file != NULL);
@@ -137,9 +139,29 @@ static int load(struct neff_load *l, const uint8_t *data, size_t n, unsigned fla
     return r == 0 && !(flags & NEFF_NO_DEBUG) ? neff_debug_load(l) : r;
 }
 
+/* The header comes first: a foreign file of many gigabytes is not read to be refused. */
+static int peek_header(struct neff_load *l, const char *path)
+{
+    uint8_t head[NEFF_HEADER_SIZE];
+    uint64_t size;
+    l->cls = NEFF_ERROR_IO;
+    int fd KYMO_CLOSE = kymo_file_open_regular(path, &size, l->err);
+    if (fd < 0)
+        return fd;
+    size_t n = size < sizeof head ? (size_t)size : sizeof head;
+    int r = kymo_file_pread_all(fd, head, n, 0, path, l->err);
+    if (r < 0)
+        return r;
+    l->cls = NEFF_ERROR_NONE;
+    return load_header(l, head, (size_t)size);
+}
+
 static int read_file(struct neff_load *l, const char *path, size_t *ret_n)
 {
-    int r = kymo_file_read_all(path, NEFF_TOTAL_MAX, &l->n->file, ret_n, l->err);
+    int r = peek_header(l, path);
+    if (r < 0)
+        return r;
+    r = kymo_file_read_all(path, NEFF_TOTAL_MAX, &l->n->file, ret_n, l->err);
     if (r < 0)
         l->cls = r == -EFBIG ? NEFF_ERROR_LIMIT : NEFF_ERROR_IO;
     return r;

@@ -32,16 +32,18 @@ static const struct neff_member *find_any_case(const struct neff *n, const char 
     return m;
 }
 
-/* def.json names the .bin in some files and the .json in others: the stem leads to both. */
+/* def.json names the .bin in some files and the .json in others: the stem leads to both. path is the name looked for.
+ */
 static const struct neff_member *find_sibling(const struct neff *n, const char *definition, const char *file,
-                                              const char *extension)
+                                              const char *extension, char path[static NEFF_NAME_MAX + 1])
 {
-    char path[NEFF_NAME_MAX + 1];
-    if (!neff_path_beside(definition, file, path, sizeof path - EXTENSION_MAX))
+    if (!neff_path_beside(definition, file, path, NEFF_NAME_MAX + 1 - EXTENSION_MAX)) {
+        (void)snprintf(path, NEFF_NAME_MAX + 1, "%s", file);
         return NULL;
+    }
     char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
     char *end = dot && (!strcasecmp(dot, ".bin") || !strcasecmp(dot, ".json")) ? dot : path + strlen(path);
-    (void)snprintf(end, (size_t)(path + sizeof path - end), "%s", extension);
+    (void)snprintf(end, (size_t)(path + NEFF_NAME_MAX + 1 - end), "%s", extension);
     return find_any_case(n, path);
 }
 
@@ -229,6 +231,9 @@ static int load_stream(struct neff_load *l, const struct neff_member *m, struct 
         return neff_refuse(l, NEFF_ERROR_BAD_STREAM_LENGTH, -EPROTO,
                            "member \"%s\": %zu bytes are no whole number of %d-byte records", m->name, m->size,
                            KYMO_INSTR_SIZE);
+    if (!m->size)
+        neff_add_note(l->n, "member \"%s\" has no bytes: %s has no instructions of the compiler", m->name,
+                      kymo_engine_name(e->engine));
     e->bin_name = m->name;
     e->code = m->data;
     e->count = m->size / KYMO_INSTR_SIZE;
@@ -237,14 +242,15 @@ static int load_stream(struct neff_load *l, const struct neff_member *m, struct 
 
 int neff_engine_load(struct neff_load *l, const struct neff_subgraph *sg, const char *file, struct neff_engine *e)
 {
-    const struct neff_member *bin = find_sibling(l->n, sg->definition, file, ".bin");
-    const struct neff_member *json = find_sibling(l->n, sg->definition, file, ".json");
+    char bin_path[NEFF_NAME_MAX + 1], json_path[NEFF_NAME_MAX + 1];
+    const struct neff_member *bin = find_sibling(l->n, sg->definition, file, ".bin", bin_path);
+    const struct neff_member *json = find_sibling(l->n, sg->definition, file, ".json", json_path);
     if (!bin)
         neff_add_note(l->n, "%s: the instructions of %s are absent (%s)", sg->definition, kymo_engine_name(e->engine),
-                      file);
+                      bin_path);
     if (!json)
         neff_add_note(l->n, "%s: the transfers of %s are absent (%s)", sg->definition, kymo_engine_name(e->engine),
-                      file);
+                      json_path);
     int r = bin ? load_stream(l, bin, e) : 0;
     if (r < 0 || !json)
         return r;

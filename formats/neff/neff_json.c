@@ -68,7 +68,9 @@ static int find_kelf(struct neff_load *l, const struct neff_member **ret)
     if (kelf_nodes > 1)
         neff_add_note(l->n, "neff.json: %zu kelf nodes; the first one with a file counts", kelf_nodes);
     if (!found)
-        return missing(l, "neff.json:", kelf_nodes ? "the file of its kelf node" : "a kelf node");
+        return neff_refuse(l, NEFF_ERROR_MISSING_MEMBER, -EPROTO, "%s",
+                           kelf_nodes ? "neff.json has a kelf node, but no member that it names is in the archive"
+                                      : "neff.json has no kelf node");
     *ret = found;
     return 0;
 }

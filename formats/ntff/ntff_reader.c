@@ -71,19 +71,15 @@ static int read_at_open(const struct ntff_reader *r, void *buf, size_t n, uint64
     return kymo_err_set(err, -EPROTO, "%s: offset %llu: truncated while it was read", r->path, (unsigned long long)off);
 }
 
-static int read_header(struct ntff_reader *r, struct kymo_err *err)
+static int read_header(struct ntff_reader *r, uint64_t size, struct kymo_err *err)
 {
-    uint64_t size;
-    int code = kymo_file_size(r->fd, &size, r->path, err);
-    if (code < 0)
-        return code;
     if (size == 0)
         return kymo_err_set(err, -ENODATA, "%s: 0 bytes: the core executed nothing while it was profiled", r->path);
     if (size < NTFF_HEADER_SIZE)
         return kymo_err_set(err, -EPROTO, "%s: offset %llu: truncated inside the header of %d bytes", r->path,
                             (unsigned long long)size, NTFF_HEADER_SIZE);
     uint8_t bytes[NTFF_HEADER_SIZE];
-    code = read_at_open(r, bytes, sizeof bytes, 0, err);
+    int code = read_at_open(r, bytes, sizeof bytes, 0, err);
     return code < 0 ? code : ntff_header_decode(bytes, size, r->path, &r->header, err);
 }
 
@@ -148,10 +144,11 @@ static int read_info(struct ntff_reader *r, struct kymo_err *err)
 
 static int open_into(struct ntff_reader *r, struct kymo_err *err)
 {
-    r->fd = kymo_file_open(r->path, O_RDONLY, 0, err);
+    uint64_t size = 0;
+    r->fd = kymo_file_open_regular(r->path, &size, err);
     if (r->fd < 0)
         return r->fd;
-    int code = read_header(r, err);
+    int code = read_header(r, size, err);
     if (code == 0)
         code = read_info(r, err);
     const struct ntff_header *h = &r->header;

@@ -260,6 +260,28 @@ static void test_read_all_limits(void **state)
     assert_int_equal(n, 77);
 }
 
+/* A pipe that nobody writes to would hold open() up for ever. */
+static void test_nothing_but_regular_files(void **state)
+{
+    (void)state;
+    uint8_t *data;
+    size_t n;
+    uint64_t size;
+    struct kymo_err err = {0};
+    assert_int_equal(mkfifo(path, 0600), 0);
+    (void)alarm(20);
+    assert_int_equal(kymo_file_open_regular(path, &size, &err), -EINVAL);
+    assert_non_null(strstr(err.text, path));
+    assert_non_null(strstr(err.text, "not a regular file"));
+    assert_int_equal(kymo_file_read_all(path, 100, &data, &n, &err), -EINVAL);
+    (void)alarm(0);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(kymo_file_write_atomic(path, "12345", 5, &err), 0);
+    int fd KYMO_CLOSE = kymo_file_open_regular(path, &size, &err);
+    assert_true(fd >= 0);
+    assert_int_equal(size, 5);
+}
+
 static void test_directories(void **state)
 {
     (void)state;
@@ -329,6 +351,7 @@ int main(void)
         TEST(test_a_write_of_nothing_ends),
         TEST(test_reading_past_the_end),
         TEST(test_read_all_limits),
+        TEST(test_nothing_but_regular_files),
         TEST(test_directories),
         TEST(test_remove_tree_has_a_depth),
         TEST(test_closing),

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -425,6 +427,35 @@ static enum neff_error class_of(const struct bytes *b)
 }
 
 /* 300 MiB of zeros in some 300 KB: refused at the floor of the expansion limit, without holding more than that. */
+/* Notes name the member that was looked for. */
+static void test_blame(void **state)
+{
+    (void)state;
+    struct bytes b;
+    struct archive *a = begin_archive(&b, false);
+    add_entry(a, "neff.json", AE_IFREG, NULL, NEFF_JSON_TEXT, 1);
+    add_entry(a, "kelf.json", AE_IFREG, NULL, KELF_TEXT, 1);
+    add_entry(a, "def.json", AE_IFREG, NULL, "{\"pe\":\"PE.bin\",\"pool\":\"Pool.bin\"}", 1);
+    add_entry(a, "PE.bin", AE_IFREG, NULL, NULL, 0);
+    add_entry(a, "PE.json", AE_IFREG, NULL, "{}", 1);
+    end_archive(a, &b);
+    struct kymo_err err = {0};
+    struct neff *n = NULL;
+    if (neff_open_memory(b.data, b.len, "odd", 0, &n, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_true(has_note(n, "\"PE.bin\" has no bytes"));
+    assert_true(has_note(n, "the instructions of GpSimd are absent (Pool.bin)"));
+    assert_true(has_note(n, "the transfers of GpSimd are absent (Pool.json)"));
+    n = neff_free(n);
+    kymo_free(b.data);
+    a = begin_archive(&b, false);
+    add_entry(a, "neff.json", AE_IFREG, NULL, NEFF_JSON_TEXT, 1);
+    end_archive(a, &b);
+    assert_int_equal(neff_open_memory(b.data, b.len, "odd", 0, &n, &err), -EPROTO);
+    assert_non_null(strstr(err.text, "neff.json has a kelf node, but no member that it names is in the archive"));
+    kymo_free(b.data);
+}
+
 static void test_expansion(void **state)
 {
     (void)state;
@@ -512,6 +543,46 @@ static void test_header_alone(void **state)
  * Each allocation fails once: no crash, no leak (under a sanitizer), no half-made result. Some failures cost only a
  * note, so the end is reached when many runs in a row succeed.
  */
+static size_t bytes_read;
+
+static ssize_t counting_pread(int fd, void *buf, size_t n, off_t off)
+{
+    ssize_t got = kymo_file_ops_system.pread(fd, buf, n, off);
+    bytes_read += got > 0 ? (size_t)got : 0;
+    return got;
+}
+
+static void check_refused_early(const char *words)
+{
+    struct kymo_file_ops ops = kymo_file_ops_system;
+    ops.pread = counting_pread;
+    struct kymo_err err = {0};
+    struct neff *n = NULL;
+    bytes_read = 0;
+    kymo_file_set_ops(&ops);
+    assert_int_equal(neff_open(sample_path, 0, &n, &err), -EPROTO);
+    kymo_file_set_ops(NULL);
+    if (!strstr(err.text, words))
+        fail_msg("\"%s\" does not say \"%s\"", err.text, words);
+    assert_true(bytes_read <= NEFF_HEADER_SIZE);
+}
+
+/* A large foreign file, or a NEFF that was cut off, costs one read of its header. */
+static void test_header_comes_first(void **state)
+{
+    (void)state;
+    write_sample(2, NEFF_SAMPLE_FLAT);
+    struct stat st;
+    assert_int_equal(stat(sample_path, &st), 0);
+    char words[64];
+    (void)snprintf(words, sizeof words, "offset %lld: the file is truncated", (long long)st.st_size - 1);
+    assert_int_equal(truncate(sample_path, st.st_size - 1), 0);
+    check_refused_early(words);
+    assert_int_equal(truncate(sample_path, 0), 0);
+    assert_int_equal(truncate(sample_path, (off_t)3 << 30), 0);
+    check_refused_early("pkg_version 0 is neither 1 nor 2");
+}
+
 static void test_no_memory(void **state)
 {
     (void)state;
@@ -573,6 +644,7 @@ int main(void)
         cmocka_unit_test(test_debug_layouts),  cmocka_unit_test(test_damaged_debug),
         cmocka_unit_test(test_odd_entries),    cmocka_unit_test(test_expansion),
         cmocka_unit_test(test_engine_json),    cmocka_unit_test(test_header_alone),
+        cmocka_unit_test(test_blame),          cmocka_unit_test(test_header_comes_first),
         cmocka_unit_test(test_no_memory),      cmocka_unit_test(test_no_memory_to_write),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

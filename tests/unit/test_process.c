@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "pipeline/input.h"
 #include "pipeline/process.h"
+#include "pipeline/spill.h"
 #include "tests/unit/pipeline_fixture.h"
 
 static struct fixture fx;
@@ -237,6 +238,33 @@ static void test_split(void **state)
     assert_false(exists("Instruction.parquet"));
 }
 
+static ssize_t full_disk(int fd, const void *buf, size_t n, off_t off)
+{
+    (void)fd;
+    (void)buf;
+    (void)n;
+    (void)off;
+    errno = ENOSPC;
+    return -1;
+}
+
+static void test_full_spill(void **state)
+{
+    (void)state;
+    struct kymo_file_ops ops = kymo_file_ops_system;
+    ops.pwrite = full_disk;
+    struct spill *s = NULL;
+    struct kymo_err err = {0};
+    uint64_t record = 1;
+    kymo_file_set_ops(&ops);
+    assert_int_equal(spill_open(fx.dir, sizeof record, &s, &err), 0);
+    assert_int_equal(spill_append(s, &record, &err), 0);
+    assert_int_equal(spill_seal(s, &err), -ENOSPC);
+    kymo_file_set_ops(NULL);
+    spill_free(s);
+    assert_non_null(strstr(err.text, fx.dir));
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -256,7 +284,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sound),  cmocka_unit_test(test_without_neff), cmocka_unit_test(test_matching),
         cmocka_unit_test(test_broken), cmocka_unit_test(test_flipped),      cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_split),  cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_split),  cmocka_unit_test(test_no_memory),    cmocka_unit_test(test_full_spill),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
