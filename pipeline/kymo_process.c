@@ -1,10 +1,12 @@
 /*
  * kymo-process: one NTFF with its NEFFs to one directory of tables. Progress and the outcome are JSON lines on the
- * descriptor of
- * --progress-fd; a failure is one line on stderr. Exit code 0 done, 1 failed, 2 wrong usage, 3 empty NTFF.
+ * descriptor of --progress-fd; a failure is one line on stderr, and so is each serious warning. Exit code 0 done,
+ * 1 failed, 2 wrong usage, 3 empty NTFF.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -15,7 +17,9 @@
 #include "base/options.h"
 #include "pipeline/process.h"
 
-enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_EMPTY = 3 };
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_EMPTY = 3 };
+
+#define WARNINGS_SHOWN 20u /* the table has them all */
 
 static volatile sig_atomic_t stopped;
 
@@ -28,7 +32,7 @@ static void on_signal(int number)
 struct report {
     int fd; /* -1: none */
     enum process_stage stage;
-    unsigned percent;
+    unsigned percent, warnings;
 };
 
 static int report_progress(void *ctx, enum process_stage stage, uint64_t done, uint64_t total)
@@ -56,6 +60,13 @@ static void report_done(const struct report *r, const struct process_result *p)
                   p->warnings);
 }
 
+static void report_warning(void *ctx, const char *category, const char *text)
+{
+    struct report *r = ctx;
+    if (r->warnings++ < WARNINGS_SHOWN)
+        (void)fprintf(stderr, "kymo-process: warning: %s: %s\n", category, text);
+}
+
 /* The text comes from file names and contents, so what JSON would not take is replaced. */
 static void report_failure(const struct report *r, const struct kymo_err *err)
 {
@@ -76,8 +87,6 @@ struct args {
     uint64_t split_rows, progress_fd;
 };
 
-#define NO_FD UINT16_MAX
-
 static const struct kymo_option rows[] = {
     {.name = "ntff",
      .type = KYMO_OPTION_TEXT,
@@ -89,13 +98,13 @@ static const struct kymo_option rows[] = {
      .type = KYMO_OPTION_LIST,
      .arg = "FILE",
      .offset = offsetof(struct args, neffs),
-     .help = "compiled programs that ran"},
+     .help = "compiled programs that ran; one that cannot be used is left out with a warning"},
     {.name = "output",
      .type = KYMO_OPTION_TEXT,
      .arg = "DIR",
      .required = true,
      .offset = offsetof(struct args, output),
-     .help = "directory for the tables; replaced when it is there"},
+     .help = "directory for the tables; a profile that is there is replaced, anything else is not"},
     {.name = "manifest",
      .type = KYMO_OPTION_TEXT,
      .arg = "FILE",
@@ -114,10 +123,10 @@ static const struct kymo_option rows[] = {
     {.name = "progress-fd",
      .type = KYMO_OPTION_U64,
      .arg = "N",
-     .def = "65535",
-     .max = NO_FD,
+     .min = 1,
+     .max = INT_MAX,
      .offset = offsetof(struct args, progress_fd),
-     .help = "descriptor for progress as JSON lines; 65535: none"},
+     .help = "write progress as JSON lines to this open descriptor (default: nowhere)"},
     {0},
 };
 
@@ -125,33 +134,47 @@ static const struct kymo_options spec = {
     .program = "kymo-process",
     .about =
         "Makes one directory of Parquet tables from one device profile. Started by kymo process and the collector.\n"
+        "Serious warnings (missing inputs, lost records) are on stderr too, all are in the table Warning.\n"
         "Exit code: 0 done, 1 failed, 2 wrong usage, 3 the profile is empty.",
     .rows = rows,
 };
 
-int main(int argc, char **argv)
+static int catch_signals(void)
 {
-    struct args args;
-    int code = kymo_options_main(&spec, argc, argv, &args);
-    if (code >= 0)
+    static const int stops[] = {SIGTERM, SIGINT, SIGHUP};
+    struct sigaction stop = {.sa_handler = on_signal}, old;
+    for (size_t i = 0; i < sizeof stops / sizeof *stops; i++)
+        /* What the parent ignores, as nohup does, stays ignored. */
+        if (sigaction(stops[i], NULL, &old) < 0 || (old.sa_handler != SIG_IGN && sigaction(stops[i], &stop, NULL) < 0))
+            return -errno;
+    /* A reader of the progress that goes away must not kill the work, and a limit on file size is an error of writing.
+     */
+    return signal(SIGPIPE, SIG_IGN) == SIG_ERR || signal(SIGXFSZ, SIG_IGN) == SIG_ERR ? -errno : 0;
+}
+
+static int finish_stdout(int code)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
         return code;
-    struct report report = {.fd = args.progress_fd == NO_FD ? -1 : (int)args.progress_fd};
+    (void)fprintf(stderr, "kymo-process: cannot write the output\n");
+    return EXIT_FAILED;
+}
+
+static int process(const struct args *args)
+{
+    struct report report = {.fd = args->progress_fd ? (int)args->progress_fd : -1};
     const struct process_options options = {
-        .ntff = args.ntff,
-        .neffs = args.neffs.items,
-        .neff_count = args.neffs.n,
-        .manifest = args.manifest,
-        .output = args.output,
-        .name = args.name,
-        .split_rows = args.split_rows,
+        .ntff = args->ntff,
+        .neffs = args->neffs.items,
+        .neff_count = args->neffs.n,
+        .manifest = args->manifest,
+        .output = args->output,
+        .name = args->name,
+        .split_rows = args->split_rows,
         .progress = report_progress,
+        .warning = report_warning,
         .ctx = &report,
     };
-    /* A reader of the progress that goes away must not kill the work. */
-    (void)signal(SIGPIPE, SIG_IGN);
-    struct sigaction stop = {.sa_handler = on_signal};
-    (void)sigaction(SIGTERM, &stop, NULL);
-    (void)sigaction(SIGINT, &stop, NULL);
     struct process_result result;
     struct kymo_err err = {0};
     int r = process_run(&options, &result, &err);
@@ -159,6 +182,28 @@ int main(int argc, char **argv)
         report_failure(&report, &err);
         return r == -ENODATA ? EXIT_EMPTY : EXIT_FAILED;
     }
+    if (report.warnings > WARNINGS_SHOWN)
+        (void)fprintf(stderr, "kymo-process: warning: %u more are in the table Warning\n",
+                      report.warnings - WARNINGS_SHOWN);
     report_done(&report, &result);
     return EXIT_DONE;
+}
+
+int main(int argc, char **argv)
+{
+    struct args args;
+    int code = kymo_options_main(&spec, argc, argv, &args);
+    if (code >= 0)
+        return finish_stdout(code);
+    if (args.progress_fd && fcntl((int)args.progress_fd, F_GETFD) < 0) {
+        (void)fprintf(stderr, "kymo-process: --progress-fd %" PRIu64 ": no open descriptor; see kymo-process --help\n",
+                      args.progress_fd);
+        return EXIT_USAGE;
+    }
+    int r = catch_signals();
+    if (r < 0) {
+        (void)fprintf(stderr, "kymo-process: cannot handle signals: %s\n", strerror(-r));
+        return EXIT_FAILED;
+    }
+    return process(&args);
 }

@@ -2,12 +2,18 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/file.h"
 
 static int make_parent(const char *path, struct kymo_err *err)
@@ -40,50 +46,161 @@ static bool is_table(const char *name)
     return n > m && strcmp(name + n - m, suffix) == 0;
 }
 
-/* Publishing removes what is there: only tables may be lost by it, never a device, a link or somebody's own files. */
+static bool is_dot(const char *name)
+{
+    return !strcmp(name, ".") || !strcmp(name, "..");
+}
+
+static bool is_regular(int dir, const char *name)
+{
+    struct stat st;
+    return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
+}
+
+/* A profile has nothing but tables, and one of the two that every profile has. */
+static int check_entries(DIR *dir, const char *path, struct kymo_err *err)
+{
+    bool empty = true, known = false;
+    for (const struct dirent *e; (e = readdir(dir));) {
+        if (is_dot(e->d_name))
+            continue;
+        if (!is_table(e->d_name) || !is_regular(dirfd(dir), e->d_name))
+            return kymo_err_set(err, -EEXIST, "%s holds %s, which is no table: not replaced", path, e->d_name);
+        empty = false;
+        known = known || !strcmp(e->d_name, "Metadata.parquet") || !strcmp(e->d_name, "SchemaFields.parquet");
+    }
+    if (!empty && !known)
+        return kymo_err_set(err, -EEXIST, "%s holds tables, but no Metadata.parquet: no profile, not replaced", path);
+    return 0;
+}
+
+/* Publishing removes what is there: only a profile may be lost by it, never a device, a link or somebody's own files.
+ */
 static int check_replaceable(const char *path, struct kymo_err *err)
 {
     struct stat st;
-    int r = 0;
 
     if (lstat(path, &st) < 0)
         return errno == ENOENT ? 0 : kymo_err_set(err, -errno, "%s: %s", path, strerror(errno));
     if (!S_ISDIR(st.st_mode))
-        return kymo_err_set(err, -ENOTDIR, "%s is not a directory", path);
+        return kymo_err_set(err, -ENOTDIR, "%s is not a directory: not replaced", path);
     DIR *dir = opendir(path);
     if (!dir)
         return kymo_err_set(err, -errno, "%s: cannot be read: %s", path, strerror(errno));
-    for (const struct dirent *e; r == 0 && (e = readdir(dir));)
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 && !is_table(e->d_name))
-            r = kymo_err_set(err, -EEXIST, "%s holds %s, which is no table: not replaced", path, e->d_name);
+    int r = check_entries(dir, path, err);
     (void)closedir(dir);
     return r;
 }
 
+int output_dir_check_input(const char *path, const char *input, struct kymo_err *err)
+{
+    char out[PATH_MAX], in[PATH_MAX];
+    if (!realpath(path, out) || !realpath(input, in))
+        return 0;
+    size_t n = strlen(out);
+    if (!strcmp(out, "/") || (!strncmp(in, out, n) && (in[n] == '\0' || in[n] == '/')))
+        return kymo_err_set(err, -EEXIST, "%s %s the input %s: not replaced", path, in[n] ? "holds" : "is", input);
+    return 0;
+}
+
+/* The work directory stays locked while its process lives, for a pid says nothing about other containers' processes. */
+static int lock_dir(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0)
+        fd = kymo_file_close(fd);
+    return fd;
+}
+
+static bool holds_files_only(const char *path)
+{
+    DIR *dir = opendir(path);
+    bool only = dir != NULL;
+    for (const struct dirent *e; only && (e = readdir(dir));)
+        only = is_dot(e->d_name) || is_regular(dirfd(dir), e->d_name);
+    if (dir)
+        (void)closedir(dir);
+    return only;
+}
+
+/* What a process that was killed left behind. A directory that cannot be removed stays; its name says what it is. */
+static void remove_stale(const char *parent, const char *name)
+{
+    char *path KYMO_FREE = kymo_asprintf("%s/%s", parent, name);
+    int lock KYMO_CLOSE = path ? lock_dir(path) : -1;
+    if (lock >= 0 && holds_files_only(path)) {
+        int r = kymo_file_remove_tree(path, NULL);
+        (void)r;
+    }
+}
+
+/* True for <base>.tmp-<pid> of a process that is gone. */
+static bool is_stale(const char *name, const char *base)
+{
+    static const char mark[] = ".tmp-";
+    size_t n = strlen(base);
+    if (strncmp(name, base, n) != 0 || strncmp(name + n, mark, sizeof mark - 1) != 0)
+        return false;
+    const char *digits = name + n + sizeof mark - 1;
+    size_t len = strspn(digits, "0123456789");
+    if (!len || len > 9 || digits[len] || *digits == '0')
+        return false;
+    return kill((pid_t)strtol(digits, NULL, 10), 0) < 0 && errno == ESRCH;
+}
+
+static void sweep(const char *path)
+{
+    char parent[OUTPUT_DIR_PATH_MAX];
+    (void)snprintf(parent, sizeof parent, "%s", path);
+    char *slash = strrchr(parent, '/');
+    const char *base = slash ? path + (slash - parent) + 1 : path;
+    if (slash)
+        slash[slash == parent] = 0;
+    DIR *dir = opendir(slash ? parent : ".");
+    for (const struct dirent *e; dir && (e = readdir(dir));)
+        if (is_stale(e->d_name, base))
+            remove_stale(slash ? parent : ".", e->d_name);
+    if (dir)
+        (void)closedir(dir);
+}
+
+static int make_work(struct output_dir *d, struct kymo_err *err)
+{
+    char work[OUTPUT_DIR_PATH_MAX];
+    (void)snprintf(work, sizeof work, "%.*s.tmp-%ld", OUTPUT_DIR_PATH_MAX - 32, d->path, (long)getpid());
+    /* A process of this number may have died here before. */
+    int lock KYMO_CLOSE = lock_dir(work);
+    if (lock < 0 && access(work, F_OK) == 0)
+        return kymo_err_set(err, -EBUSY, "%s: is in use", work);
+    int r = kymo_file_remove_tree(work, err);
+    if (r < 0)
+        return r;
+    if (kymo_file_ops()->mkdir(work, 0777) < 0)
+        return kymo_err_set(err, -errno, "%s: cannot make the directory: %s", work, strerror(errno));
+    memcpy(d->work, work, sizeof work);
+    d->lock = lock_dir(work);
+    return 0;
+}
+
 int output_dir_open(struct output_dir *d, const char *path, struct kymo_err *err)
 {
-    *d = (struct output_dir){0};
+    *d = (struct output_dir){.lock = -1};
     size_t n = strlen(path);
     while (n > 1 && path[n - 1] == '/')
         n--;
     if (!n || n + 32 >= sizeof d->path)
         return kymo_err_set(err, -ENAMETOOLONG, "output directory name of %zu bytes is not supported", n);
     memcpy(d->path, path, n);
+    const char *slash = strrchr(d->path, '/');
+    if (is_dot(slash ? slash + 1 : d->path) || !strcmp(d->path, "/"))
+        return kymo_err_set(err, -EINVAL, "%s: not a name that a directory can be moved to", path);
     int r = make_parent(d->path, err);
     if (r == 0)
         r = check_replaceable(d->path, err);
     if (r < 0)
         return r;
-    char work[OUTPUT_DIR_PATH_MAX];
-    (void)snprintf(work, sizeof work, "%.*s.tmp-%ld", (int)n, d->path, (long)getpid());
-    /* A process of this number may have died here before. */
-    r = kymo_file_remove_tree(work, err);
-    if (r < 0)
-        return r;
-    if (kymo_file_ops()->mkdir(work, 0777) < 0)
-        return kymo_err_set(err, -errno, "%s: cannot make the directory: %s", work, strerror(errno));
-    memcpy(d->work, work, sizeof work);
-    return 0;
+    sweep(d->path);
+    return make_work(d, err);
 }
 
 int output_dir_publish(struct output_dir *d, struct kymo_err *err)
@@ -116,4 +233,5 @@ void output_dir_done(struct output_dir *d)
         (void)r;
     }
     d->work[0] = 0;
+    d->lock = kymo_file_close(d->lock);
 }

@@ -17,11 +17,16 @@ const char *process_stage_name(enum process_stage s)
     return names[s];
 }
 
+static int stopped(const struct job *j, struct kymo_err *err)
+{
+    return kymo_err_set(err, -ECANCELED, "stopped on request; nothing was written to %s", j->options->output);
+}
+
 int job_report(struct job *j, enum process_stage stage, uint64_t done, uint64_t total, struct kymo_err *err)
 {
     if (!j->options->progress || !j->options->progress(j->options->ctx, stage, done, total))
         return 0;
-    return kymo_err_set(err, -ECANCELED, "stopped on request; nothing was written to %s", j->options->output);
+    return stopped(j, err);
 }
 
 struct scan_report {
@@ -192,10 +197,25 @@ static void job_done(struct job *j)
     warnings_free(j->warnings);
 }
 
+static int check_inputs(const struct process_options *o, struct kymo_err *err)
+{
+    int r = output_dir_check_input(o->output, o->ntff, err);
+    for (size_t i = 0; i < o->neff_count && r == 0; i++)
+        r = output_dir_check_input(o->output, o->neffs[i], err);
+    return r == 0 && o->manifest ? output_dir_check_input(o->output, o->manifest, err) : r;
+}
+
+static void tell_warnings(const struct process_options *o, const struct warnings *w)
+{
+    for (size_t i = 0; o->warning && i < warnings_count(w); i++)
+        if (warnings_serious(w, i))
+            o->warning(o->ctx, warnings_category(w, i), warnings_text(w, i));
+}
+
 int process_run(const struct process_options *options, struct process_result *ret, struct kymo_err *err)
 {
     struct process_result result = {0};
-    struct output_dir dir = {0};
+    struct output_dir dir = {.lock = -1};
     struct job *j = KYMO_NEW(struct job);
     if (j)
         j->warnings = warnings_new();
@@ -209,12 +229,18 @@ int process_run(const struct process_options *options, struct process_result *re
     /* The inputs come first: a file that cannot be read leaves no directory, not even a temporary one. */
     int r = input_open(options->ntff, options->neffs, options->neff_count, options->manifest, j->warnings, &j->in, err);
     if (r == 0)
+        r = check_inputs(options, err);
+    if (r == 0)
         r = output_dir_open(&dir, options->output, err);
     j->dir = dir.work;
     if (r == 0)
         r = run_passes(j, err);
+    if (r == -ECANCELED)
+        r = stopped(j, err);
     if (r == 0)
         r = output_dir_publish(&dir, err);
+    if (r == 0)
+        tell_warnings(options, j->warnings);
     result.warnings = warnings_count(j->warnings);
     result.records = j->scan.records;
     job_done(j);

@@ -31,6 +31,8 @@ struct process_options {
     uint64_t split_rows;  /* 0: one file per table */
     /* done of total records; may be NULL. Non-zero stops with -ECANCELED. */
     int (*progress)(void *ctx, enum process_stage stage, uint64_t done, uint64_t total);
+    /* Called for each serious row of the table Warning once the profile is in its place; may be NULL. */
+    void (*warning)(void *ctx, const char *category, const char *text);
     void *ctx;
 };
 
@@ -40,7 +42,8 @@ struct process_result {
 
 /*
  * -ENODATA: the NTFF has 0 bytes, nothing is made. Any failure leaves what was at options->output untouched. A
- * directory that is already there is replaced by exchange.
+ * profile that is already there is replaced by exchange; anything else that is there, an input or a directory above one
+ * is refused (pipeline/output_dir.h).
  */
 int process_run(const struct process_options *options, struct process_result *ret,
                 struct kymo_err *err) KYMO_MUST_CHECK;

@@ -72,6 +72,21 @@ const char *warnings_text(const struct warnings *w, size_t i)
     return w->entries[i].text;
 }
 
+const char *warnings_category(const struct warnings *w, size_t i)
+{
+    return w->entries[i].category;
+}
+
+bool warnings_serious(const struct warnings *w, size_t i)
+{
+    static const char *const categories[] = {"Missing NEFF", "Wrong NEFF",   "Unreadable NEFF",
+                                             "Manifest",     "Lost records", "Missing timeline"};
+    for (size_t k = 0; k < sizeof categories / sizeof *categories; k++)
+        if (!strcmp(w->entries[i].category, categories[k]))
+            return true;
+    return false;
+}
+
 static int write_row(struct parquet_row *row, const char *category, const char *text, struct kymo_err *err)
 {
     parquet_row_string(row, KYMO_WARNING_MESSAGE, text);

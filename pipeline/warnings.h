@@ -5,6 +5,7 @@
 #ifndef KYMO_PIPELINE_WARNINGS_H
 #define KYMO_PIPELINE_WARNINGS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -20,6 +21,9 @@ struct warnings *warnings_free(struct warnings *w);
 void warnings_add(struct warnings *w, const char *category, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 size_t warnings_count(const struct warnings *w);
 const char *warnings_text(const struct warnings *w, size_t i);
+const char *warnings_category(const struct warnings *w, size_t i);
+/* True: inputs or records are missing or do not belong, so who asked for the profile should hear of it at once. */
+bool warnings_serious(const struct warnings *w, size_t i);
 /* Writes the table Warning; no file when there is none. */
 int warnings_write(const struct warnings *w, const char *dir, struct kymo_err *err) KYMO_MUST_CHECK;
 
