@@ -9,10 +9,10 @@
 #include "base/alloc.h"
 #include "base/crc32c.h"
 #include "base/file.h"
-#include "formats/ntff/ntff_alloc.h"
 #include "formats/ntff/ntff_header.h"
 #include "formats/ntff/ntff_index.h"
 #include "formats/ntff/pb_wire.h"
+#include "proto/pb_alloc.h"
 
 #define SLOT_SIZE 64
 
@@ -24,7 +24,7 @@ struct ntff_reader {
     char *path;
     int fd;
     struct ntff_header header;
-    struct ntff_alloc alloc; /* everything in info came from it */
+    struct pb_alloc alloc; /* everything in info came from it */
     Ntff__NtffInfo *info;
     struct ntff_index index;
 };
@@ -111,7 +111,7 @@ static int check_protobuf(const struct ntff_reader *r, const uint8_t *data, size
 static int unpack_info(struct ntff_reader *r, const uint8_t *data, size_t n, struct kymo_err *err)
 {
     uint64_t cap = UNPACKED_FLOOR + UNPACKED_RATIO * (uint64_t)n;
-    ntff_alloc_init(&r->alloc, cap < NTFF_UNPACKED_MAX ? cap : NTFF_UNPACKED_MAX);
+    pb_alloc_init(&r->alloc, cap < NTFF_UNPACKED_MAX ? cap : NTFF_UNPACKED_MAX);
     r->info = ntff__ntff_info__unpack(&r->alloc.pb, n, data);
     if (r->info)
         return 0;

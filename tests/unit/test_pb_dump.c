@@ -11,9 +11,9 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "formats/ntff/ntff_alloc.h"
 #include "formats/ntff/ntff_facts.h"
 #include "formats/ntff/pb_dump.h"
+#include "proto/pb_alloc.h"
 #include "tests/unit/ntff_sample.h"
 
 static void test_wire(void **state)
@@ -242,8 +242,8 @@ static void test_facts(void **state)
 static void test_capped_allocator(void **state)
 {
     (void)state;
-    struct ntff_alloc a;
-    ntff_alloc_init(&a, 1000);
+    struct pb_alloc a;
+    pb_alloc_init(&a, 1000);
     void *p = a.pb.alloc(a.pb.allocator_data, 400);
     void *q = a.pb.alloc(a.pb.allocator_data, 400);
     assert_non_null(p);

@@ -1,4 +1,4 @@
-#include "formats/ntff/ntff_alloc.h"
+#include "proto/pb_alloc.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -12,7 +12,7 @@ _Static_assert(PREFIX >= sizeof(uint64_t), "the size fits before the block");
 
 static void *capped_alloc(void *ctx, size_t size)
 {
-    struct ntff_alloc *a = ctx;
+    struct pb_alloc *a = ctx;
     if (size > a->cap || size + PREFIX > a->cap - a->used) {
         a->exceeded = true;
         return NULL;
@@ -30,7 +30,7 @@ static void *capped_alloc(void *ctx, size_t size)
 
 static void capped_free(void *ctx, void *p)
 {
-    struct ntff_alloc *a = ctx;
+    struct pb_alloc *a = ctx;
     if (!p)
         return;
     uint8_t *start = (uint8_t *)p - PREFIX;
@@ -40,7 +40,7 @@ static void capped_free(void *ctx, void *p)
     kymo_free(start);
 }
 
-void ntff_alloc_init(struct ntff_alloc *a, uint64_t cap)
+void pb_alloc_init(struct pb_alloc *a, uint64_t cap)
 {
-    *a = (struct ntff_alloc){.pb = {.alloc = capped_alloc, .free = capped_free, .allocator_data = a}, .cap = cap};
+    *a = (struct pb_alloc){.pb = {.alloc = capped_alloc, .free = capped_free, .allocator_data = a}, .cap = cap};
 }
