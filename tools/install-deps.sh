@@ -27,6 +27,7 @@ libisal-dev
 libjansson-dev
 libprotobuf-c-dev
 libseccomp-dev
+libsqlite3-dev
 libssl-dev
 libuv1-dev
 libzstd-dev

@@ -1,0 +1,120 @@
+/*
+ * The catalogue of a store, <data-path>/catalog.db (SQLite, WAL): captures and profiles with their states. It can be
+ * made again from the raw store, but for times, counts and what failed. One writer, which the caller sees to
+ * (collector/store.h); readers at any time. Not thread-safe.
+ *
+ *   received ──► queued ──► processing ──► ready
+ *                  ▲ ▲          │  │         │
+ *                  │ └──────────┘  └─► failed│
+ *                  └────────────────────┴────┘
+ *
+ * received: in the raw store. queued: waits, with a reason when it has been tried and could not be. processing ->
+ * queued: interrupted, or no room. ready, failed -> queued: to be made again; what was made stays until it is replaced.
+ * A capture that is still coming in has the state receiving, and a reason when it cannot go on.
+ */
+#ifndef KYMO_COLLECTOR_CATALOG_H
+#define KYMO_COLLECTOR_CATALOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "proto/manifest_check.h"
+
+#define CATALOG_SCHEMA_VERSION 1
+
+#define CATALOG_STATES(X)                                                                                              \
+    X(RECEIVED, "received")                                                                                            \
+    X(QUEUED, "queued")                                                                                                \
+    X(PROCESSING, "processing")                                                                                        \
+    X(READY, "ready")                                                                                                  \
+    X(FAILED, "failed")
+
+enum catalog_state {
+#define X(name, text) CATALOG_##name,
+    CATALOG_STATES(X)
+#undef X
+        CATALOG_STATE_MAX
+};
+const char *catalog_state_name(enum catalog_state s);
+
+struct catalog;
+
+/* One profile, with what the list shows of its capture. Times are ns since the Unix epoch, 0 where not yet. */
+struct catalog_profile {
+    char name[MANIFEST_PROFILE_NAME_MAX + 1], capture[MANIFEST_ID_MAX + 1];
+    char file[MANIFEST_NAME_MAX + 1]; /* the NTFF in the capture */
+    uint32_t file_index, vnc;         /* its place in the manifest; logical core */
+    uint64_t file_size;
+    char job[MANIFEST_TEXT_MAX + 1], host[MANIFEST_TEXT_MAX + 1];
+    uint32_t rank;
+    enum catalog_state state;
+    char reason[KYMO_ERR_TEXT_MAX]; /* "": none */
+    int64_t file_offset;            /* where in the file it failed; -1: not known */
+    char stage[32];
+    uint64_t done, total; /* progress within the stage; total 0: not known */
+    uint32_t attempts;    /* since it was last queued by somebody */
+    int64_t received_ns, queued_ns, started_ns, finished_ns;
+    char processor[64]; /* "kymo <version>" or the name of an external one */
+    char schema_version[64];
+    uint64_t records, tables, bytes; /* of what is published; records 0: not known */
+};
+
+/* What a processor made. */
+struct catalog_result {
+    const char *schema_version;
+    uint64_t records, tables, bytes;
+};
+
+/*
+ * read_only: -ENOENT when there is none. Else it is made, or brought up to this version. -ENOTSUP: made by a newer
+ * kymo. -EBADMSG: no catalogue, or damaged. Other functions: -ENOSPC full disk, -EBUSY locked for 5 s, -EIO.
+ */
+int catalog_open(const char *path, bool read_only, struct catalog **ret, struct kymo_err *err) KYMO_MUST_CHECK;
+struct catalog *catalog_free(struct catalog *c);
+
+/* Notes a capture as receiving; changes nothing when it is known. reason: why it does not go on; NULL: it does. */
+int catalog_receiving(struct catalog *c, const Kymo__Manifest__Capture *m, const char *reason,
+                      struct kymo_err *err) KYMO_MUST_CHECK;
+/* The capture is in the raw store: adds it, its labels, and a profile in state received for each NTFF that has bytes,
+ * all or nothing. Changes nothing when it was received before. */
+int catalog_received(struct catalog *c, const Kymo__Manifest__Capture *m, struct kymo_err *err) KYMO_MUST_CHECK;
+/* Forgets a capture that is receiving. */
+int catalog_forget(struct catalog *c, const char *capture, struct kymo_err *err) KYMO_MUST_CHECK;
+/* 1: received, 0: not. */
+int catalog_has_capture(struct catalog *c, const char *capture, struct kymo_err *err) KYMO_MUST_CHECK;
+
+/* Transitions. -ENOENT: no such profile. -EINVAL: its state has no such transition; the text names it. */
+int catalog_queue(struct catalog *c, const char *profile, struct kymo_err *err) KYMO_MUST_CHECK;
+int catalog_start(struct catalog *c, const char *profile, const char *processor, struct kymo_err *err) KYMO_MUST_CHECK;
+int catalog_progress(struct catalog *c, const char *profile, const char *stage, uint64_t done, uint64_t total,
+                     struct kymo_err *err) KYMO_MUST_CHECK;
+int catalog_ready(struct catalog *c, const char *profile, const struct catalog_result *result,
+                  struct kymo_err *err) KYMO_MUST_CHECK;
+/* offset: -1 where not known. */
+int catalog_fail(struct catalog *c, const char *profile, const char *reason, int64_t offset,
+                 struct kymo_err *err) KYMO_MUST_CHECK;
+int catalog_put_back(struct catalog *c, const char *profile, const char *reason, struct kymo_err *err) KYMO_MUST_CHECK;
+/* At start: what was received or processing when the last writer ended is queued. */
+int catalog_recover(struct catalog *c, struct kymo_err *err) KYMO_MUST_CHECK;
+
+/* 1: *ret is the profile that has waited longest, of those queued before this time (ns; INT64_MAX: all). 0: none. */
+int catalog_next(struct catalog *c, int64_t before_ns, struct catalog_profile *ret,
+                 struct kymo_err *err) KYMO_MUST_CHECK;
+int catalog_find(struct catalog *c, const char *profile, struct catalog_profile *ret,
+                 struct kymo_err *err) KYMO_MUST_CHECK;
+/* All profiles, or those of one capture, in order of receipt and name. A non-zero return of each ends it and is
+ * returned. */
+int catalog_list(struct catalog *c, const char *capture, int (*each)(void *ctx, const struct catalog_profile *p),
+                 void *ctx, struct kymo_err *err) KYMO_MUST_CHECK;
+/* Captures with their state: the least far of their profiles, failed before ready; ready without any; or "receiving".
+ */
+struct catalog_capture {
+    char id[MANIFEST_ID_MAX + 1], state[16], reason[KYMO_ERR_TEXT_MAX];
+    uint64_t files, bytes;
+};
+int catalog_list_captures(struct catalog *c, int (*each)(void *ctx, const struct catalog_capture *capture), void *ctx,
+                          struct kymo_err *err) KYMO_MUST_CHECK;
+
+#endif
