@@ -10,7 +10,7 @@ static void print_usage(FILE *out, const char *program, const struct kymo_comman
         (void)fprintf(out, "  %-10s %s\n", c->name, c->help);
 }
 
-int kymo_commands_main(const char *program, const struct kymo_command *table, int argc, char **argv)
+static int run(const char *program, const struct kymo_command *table, int argc, char **argv)
 {
     if (argc < 2) {
         print_usage(stderr, program, table);
@@ -29,4 +29,13 @@ int kymo_commands_main(const char *program, const struct kymo_command *table, in
             return c->main(argc - 1, argv + 1);
     (void)fprintf(stderr, "%s: no command \"%s\"; see %s --help\n", program, argv[1], program);
     return 2;
+}
+
+int kymo_commands_main(const char *program, const struct kymo_command *table, int argc, char **argv)
+{
+    int code = run(program, table, argc, argv);
+    if ((fflush(stdout) == 0 && !ferror(stdout)) || code != 0)
+        return code;
+    (void)fprintf(stderr, "%s: cannot write the output\n", program);
+    return 1;
 }

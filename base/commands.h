@@ -8,7 +8,8 @@ struct kymo_command {
     const char *help;
 };
 
-/* The whole main function. table ends with a row without a name. Wrong usage gives 2. */
+/* The whole main function. table ends with a row without a name. Wrong usage gives 2, output that cannot be written 1.
+ */
 int kymo_commands_main(const char *program, const struct kymo_command *table, int argc, char **argv);
 
 #endif

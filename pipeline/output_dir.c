@@ -106,7 +106,7 @@ int output_dir_check_input(const char *path, const char *input, struct kymo_err 
 /* The work directory stays locked while its process lives, for a pid says nothing about other containers' processes. */
 static int lock_dir(const char *path)
 {
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = kymo_file_open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, NULL);
     if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0)
         fd = kymo_file_close(fd);
     return fd;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -28,6 +29,7 @@ void capture_done(struct capture *c)
 {
     for (size_t i = 0; i < c->ntff_count; i++) {
         kymo_free(c->ntffs[i].path);
+        kymo_free(c->ntffs[i].problem);
         kymo_free(c->ntffs[i].uuids);
         kymo_free(c->ntffs[i].sha256s);
     }
@@ -70,6 +72,7 @@ static int read_ntff(struct capture_ntff *f, struct kymo_err *err)
         return f->empty ? 0 : r;
     const Ntff__NtffInfo *info = ntff_reader_info(reader);
     f->vnc = info->vnc;
+    f->start_ns = info->profile_start_time;
     (void)snprintf(f->host, sizeof f->host, "%s", info->hostname ? info->hostname : "");
     return read_nodes(f, info, err);
 }
@@ -87,7 +90,23 @@ int capture_add_ntff(struct capture *c, const char *path, struct kymo_err *err)
     return read_ntff(f, err);
 }
 
-int capture_add_neff(struct capture *c, const char *path, struct kymo_err *err)
+/* One damaged file must not keep the others from being read. */
+static int find_ntff(struct capture *c, const char *path, struct kymo_err *err)
+{
+    struct kymo_err why = {0};
+    int r = capture_add_ntff(c, path, &why);
+    if (r == 0)
+        return 0;
+    if (r == -ENOMEM || !c->ntff_count || strcmp(c->ntffs[c->ntff_count - 1].path, path) != 0)
+        return kymo_err_set(err, r, "%s", why.text);
+    struct capture_ntff *f = &c->ntffs[c->ntff_count - 1];
+    f->neff_count = 0;
+    f->problem = kymo_strdup(why.text);
+    return f->problem ? 0 : no_memory(err);
+}
+
+/* A NEFF that cannot be read is kept: kymo-process tells why in a warning. */
+static int find_neff(struct capture *c, const char *path, struct kymo_err *err)
 {
     void *p = c->neffs;
     int r = kymo_grow(&p, &c->neff_cap, c->neff_count + 1, CAPTURE_FILES_MAX, sizeof *c->neffs);
@@ -106,6 +125,13 @@ int capture_add_neff(struct capture *c, const char *path, struct kymo_err *err)
     return 0;
 }
 
+int capture_add_neff(struct capture *c, const char *path, struct kymo_err *err)
+{
+    struct neff *neff KYMO_CLEANUP(neff_freep) = NULL;
+    int r = neff_open(path, NEFF_NO_DEBUG, &neff, err);
+    return r < 0 ? r : find_neff(c, path, err);
+}
+
 static bool ends_in(const char *name, const char *end)
 {
     size_t n = strlen(name), k = strlen(end);
@@ -118,8 +144,8 @@ static int add_file(struct capture *c, const char *dir, const char *name, struct
     if (!path)
         return no_memory(err);
     if (ends_in(name, ".ntff"))
-        return capture_add_ntff(c, path, err);
-    return ends_in(name, ".neff") ? capture_add_neff(c, path, err) : 0;
+        return find_ntff(c, path, err);
+    return ends_in(name, ".neff") ? find_neff(c, path, err) : 0;
 }
 
 static int by_path(const void *a, const void *b)
@@ -152,19 +178,21 @@ static bool safe_name(const char *name)
     return true;
 }
 
-static void copy_text(char *out, size_t n, const char *text)
+/* True: all of it. */
+static bool copy_text(char *out, size_t n, const char *text)
 {
     size_t len = text ? strnlen(text, n - 1) : 0;
     memcpy(out, text ? text : "", len);
     out[len] = '\0';
+    return !text || !text[len];
 }
 
 static int take_manifest(struct capture *c, const char *dir, const Kymo__Manifest__Capture *m, struct kymo_err *err)
 {
-    copy_text(c->job, sizeof c->job, m->job);
-    copy_text(c->host, sizeof c->host, m->host);
-    copy_text(c->id, sizeof c->id, m->capture_id);
-    c->rank = m->has_rank ? m->rank : 0;
+    bool job = copy_text(c->job, sizeof c->job, m->job), host = copy_text(c->host, sizeof c->host, m->host);
+    c->cut = !copy_text(c->id, sizeof c->id, m->capture_id) || !job || !host;
+    c->has_rank = m->has_rank;
+    c->rank = m->rank;
     for (size_t i = 0; i < m->n_files; i++) {
         const char *name = m->files[i]->name;
         if (!safe_name(name))
@@ -191,7 +219,8 @@ static int read_manifest(struct capture *c, const char *dir, struct kymo_err *er
     return r;
 }
 
-/* <instance>_pid_<pid>/<timestamp> gives host and capture id. */
+/* <instance>_pid_<pid>/<timestamp> gives host and capture id. Other directories may have any name, many of them the
+ * same. */
 static void name_by_path(struct capture *c, const char *dir)
 {
     char real[PATH_MAX];
@@ -204,15 +233,11 @@ static void name_by_path(struct capture *c, const char *dir)
     char *parent = last ? strrchr(real, '/') : NULL;
     parent = parent ? parent + 1 : real;
     char *pid = strstr(parent, "_pid_");
-    if (pid && last) {
-        copy_text(c->id, sizeof c->id, pid + 5);
-        size_t n = strlen(c->id);
-        (void)snprintf(c->id + n, sizeof c->id - n, "-%s", stamp);
-        *pid = '\0';
-        copy_text(c->host, sizeof c->host, parent);
-    } else {
-        copy_text(c->id, sizeof c->id, stamp);
-    }
+    if (!pid || !last)
+        return;
+    c->cut = (size_t)snprintf(c->id, sizeof c->id, "%s-%s", pid + 5, stamp) >= sizeof c->id;
+    *pid = '\0';
+    c->cut = !copy_text(c->host, sizeof c->host, parent) || c->cut;
 }
 
 int capture_read_dir(struct capture *c, const char *dir, struct kymo_err *err)
@@ -256,37 +281,100 @@ static const char *base_name(const char *path)
 }
 
 /* A file that was named by itself stands in the list beside its own entry from the directory. */
-static bool shares_core(const struct capture *c, const struct capture_ntff *ntff)
+static bool is_other_of_core(const struct capture_ntff *a, const struct capture_ntff *b)
+{
+    return !b->empty && !b->problem && b->vnc == a->vnc && strcmp(base_name(a->path), base_name(b->path)) != 0;
+}
+
+static bool same_programs(const struct capture_ntff *a, const struct capture_ntff *b)
+{
+    return a->neff_count == b->neff_count &&
+           (!a->neff_count || !memcmp(a->uuids, b->uuids, a->neff_count * sizeof *a->uuids));
+}
+
+static bool shares_core(const struct capture *c, const struct capture_ntff *ntff, bool programs_too)
 {
     for (size_t i = 0; i < c->ntff_count; i++)
-        if (!c->ntffs[i].empty && c->ntffs[i].vnc == ntff->vnc &&
-            strcmp(base_name(c->ntffs[i].path), base_name(ntff->path)) != 0)
+        if (is_other_of_core(ntff, &c->ntffs[i]) && (!programs_too || same_programs(ntff, &c->ntffs[i])))
             return true;
     return false;
 }
 
-static void clean(char *text)
+#define NAME_BYTES "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
+
+bool capture_name_valid(const char *name)
 {
-    for (char *p = text; *p; p++)
-        if (!strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-", *p))
-            *p = '_';
+    size_t n = strlen(name);
+    return n > 0 && n <= CAPTURE_NAME_MAX && *name != '.' && strspn(name, NAME_BYTES) == n;
 }
 
-void capture_profile_name(const struct capture *c, const struct capture_ntff *ntff,
-                          char out[static CAPTURE_NAME_MAX + 1])
+/* True: nothing had to be rewritten. */
+static bool clean(char *text)
 {
-    char neff[40] = "";
-    if (ntff->neff_count == 1 && shares_core(c, ntff)) {
-        neff[0] = '-';
-        kymo_hash_hex(ntff->uuids[0], 8, neff + 1);
+    bool same = true;
+    for (char *p = text; *p; p++) {
+        if (strchr(NAME_BYTES, *p) && (*p != '.' || p != text))
+            continue;
+        *p = '_';
+        same = false;
     }
+    return same;
+}
+
+static int core_name(const struct capture *c, const struct capture_ntff *ntff, bool hashed,
+                     char out[static CAPTURE_CORE_MAX + 1], struct kymo_err *err)
+{
+    int n = snprintf(out, CAPTURE_CORE_MAX + 1, "nc%u", ntff->vnc);
+    if (ntff->neff_count == 1 && shares_core(c, ntff, false)) {
+        out[n++] = '-';
+        kymo_hash_hex(ntff->uuids[0], 8, out + n);
+        n += 16;
+    }
+    if (!hashed && (ntff->neff_count != 1 || !shares_core(c, ntff, true)) &&
+        (ntff->neff_count == 1 || !shares_core(c, ntff, false)))
+        return 0;
+    uint8_t sha[KYMO_SHA256_SIZE];
+    int r = kymo_hash_sha256_file(ntff->path, sha, err);
+    if (r < 0)
+        return r;
+    out[n++] = '-';
+    kymo_hash_hex(sha, 6, out + n);
+    return 0;
+}
+
+int capture_core_name(const struct capture *c, const struct capture_ntff *ntff, char out[static CAPTURE_CORE_MAX + 1],
+                      struct kymo_err *err)
+{
+    return core_name(c, ntff, false, out, err);
+}
+
+/* Without a capture's id, the time at which the profile began says most to people. */
+static void start_time(const struct capture_ntff *ntff, char *out, size_t n)
+{
+    struct tm tm;
+    time_t seconds = (time_t)(ntff->start_ns / 1000000000u);
+    if (!ntff->start_ns || !gmtime_r(&seconds, &tm) || !strftime(out, n, "%Y%m%dT%H%M%SZ", &tm))
+        (void)snprintf(out, n, "capture");
+}
+
+int capture_profile_name(const struct capture *c, const struct capture_ntff *ntff,
+                         char out[static CAPTURE_NAME_MAX + 1], struct kymo_err *err)
+{
     const char *host = *c->host ? c->host : *ntff->host ? ntff->host : "host";
-    /* The parts that tell profiles apart stand at the end and must not be cut. */
-    char tail[128];
-    int n = snprintf(tail, sizeof tail, "-r%u-%s-nc%u%s", c->rank, *c->id ? c->id : "capture", ntff->vnc, neff);
-    int room = CAPTURE_NAME_MAX - (n < (int)sizeof tail ? n : (int)sizeof tail - 1);
-    char head[CAPTURE_NAME_MAX + 1];
+    char id[sizeof c->id], rank[16] = "", head[CAPTURE_NAME_MAX + 1], core[CAPTURE_CORE_MAX + 1];
+    if (*c->id)
+        memcpy(id, c->id, sizeof id);
+    else
+        start_time(ntff, id, sizeof id);
+    if (c->has_rank)
+        (void)snprintf(rank, sizeof rank, "-r%u", c->rank);
     (void)snprintf(head, sizeof head, "%s-%s", *c->job ? c->job : "job", host);
-    (void)snprintf(out, CAPTURE_NAME_MAX + 1, "%.*s%s", room, head, tail);
-    clean(out);
+    /* The parts that tell profiles apart stand at the end and must not be cut. */
+    int room = CAPTURE_NAME_MAX - (int)(strlen(rank) + strlen(id) + 2 + CAPTURE_CORE_MAX);
+    bool whole = clean(head) && (int)strlen(head) <= room;
+    whole = clean(id) && whole && *c->id && !c->cut;
+    int r = core_name(c, ntff, !whole, core, err);
+    if (r == 0)
+        (void)snprintf(out, CAPTURE_NAME_MAX + 1, "%.*s%s-%s-%s", room, head, rank, id, core);
+    return r;
 }

@@ -25,12 +25,18 @@ struct options {
     bool json, instructions, help;
 };
 
+static bool wrong(const char *why, const char *arg)
+{
+    (void)fprintf(stderr, "kymo neff inspect: %s %.64s\n", why, arg);
+    return false;
+}
+
 static bool parse(int argc, char **argv, struct options *o)
 {
     for (int i = 0; i < argc; i++) {
         const char *a = argv[i];
         bool more = i + 1 < argc;
-        if (!strcmp(a, "--help"))
+        if (!strcmp(a, "--help") || !strcmp(a, "-h"))
             o->help = true;
         else if (!strcmp(a, "--json"))
             o->json = true;
@@ -43,9 +49,9 @@ static bool parse(int argc, char **argv, struct options *o)
         else if (a[0] != '-' && !o->file)
             o->file = a;
         else
-            return false;
+            return wrong(a[0] == '-' ? "unknown option, or one without its value:" : "one file at a time:", a);
     }
-    return o->help || o->file;
+    return o->help || o->file || wrong("no file is named", "");
 }
 
 /* Targets are written as sunda, v2, sunda/v2 or *. */
@@ -91,8 +97,10 @@ static int inspect(const struct options *o)
 int kymo_neff_main(int argc, char **argv)
 {
     struct options o = {0};
-    if (argc >= 2 && !strcmp(argv[1], "--help"))
+    if (argc >= 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")))
         return usage(stdout, 0);
+    if (argc >= 2 && strcmp(argv[1], "inspect") != 0)
+        (void)fprintf(stderr, "kymo neff: no command \"%.64s\", there is inspect\n", argv[1]);
     if (argc < 2 || strcmp(argv[1], "inspect") != 0 || !parse(argc - 2, argv + 2, &o))
         return usage(stderr, 2);
     return o.help ? usage(stdout, 0) : inspect(&o);

@@ -93,7 +93,9 @@ int kymo_ntff_main(int argc, char **argv)
 {
     if (argc >= 2 && !strcmp(argv[1], "inspect"))
         return inspect_main(argc - 1, argv + 1);
-    bool help = argc >= 2 && !strcmp(argv[1], "--help");
+    bool help = argc >= 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"));
+    if (argc >= 2 && !help)
+        (void)fprintf(stderr, "kymo ntff: no command \"%.64s\", there is inspect\n", argv[1]);
     (void)fprintf(help ? stdout : stderr, "usage: kymo ntff inspect FILE [RING] [--json] [--records]\n");
     return help ? 0 : 2;
 }

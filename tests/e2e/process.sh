@@ -71,5 +71,51 @@ sleep 0 & child=$! && wait $child && mkdir "tables.tmp-$child"
 gives 0 '' "$process" --ntff a.ntff --neff mlp.neff --output tables
 [ ! -e "tables.tmp-$child" ] || die "the work of a dead process was not removed"
 
+# kymo process: what the user names must be sound.
+gives 1 'absent.neff: cannot open' "$kymo" process -s a.ntff -n absent.neff --output-file none
+gives 1 'file' "$kymo" process -s a.ntff -n file --output-file none
+gives 1 'none.ntff: cannot open' "$kymo" process -s none.ntff --output-file none
+gives 0 'warning: Wrong NEFF' "$kymo" process -s a.ntff -n other.neff --output-file wrong
+gives 0 'warning: Missing NEFF' "$kymo" process -s a.ntff --output-file wrong
+gives 1 'not replaced' "$kymo" process -s a.ntff -n mlp.neff --output-file mine
+[ ! -e none ] || die "something was written"
+
+# Names: one for each profile, and only letters that are safe in paths.
+for name in 'a b' .hidden 'x/y' 'é' '' "$(printf 'n%.0s' {1..201})"; do
+    gives 2 'display-name' "$kymo" process -s a.ntff --data-path data --display-name "$name"
+done
+gives 0 '' "$kymo" process -s a.ntff -n mlp.neff --data-path data
+gives 0 '' "$kymo" process -s b.ntff -n mlp.neff --data-path data
+gives 0 '' "$kymo" process -s a.ntff -n mlp.neff --data-path data
+names=$(ls data/profiles/global)
+[ "$(wc -l <<<"$names")" = 2 ] || die "two profiles, but: $names"
+! grep -Evq '^job-[A-Za-z0-9._-]+-20260101T000000Z-nc0-[0-9a-f]{12}@latest$' <<<"$names" || die "names: $names"
+mkdir man && cp a.ntff man && printf '\022\003c/1\032\004.job \003*\001h\162\010\012\006a.ntff' >man/manifest.pb
+gives 0 '/_job-h-r3-c_1-nc0-[0-9a-f]{12}@latest$' "$kymo" process -d man -n mlp.neff --data-path manifest
+mkdir -p host_pid_7/123 && cp a.ntff b.ntff mlp.neff host_pid_7/123
+gives 0 'job-host-7-123-nc0-' "$kymo" process -d host_pid_7/123 --data-path session
+[ "$(ls session/profiles/global | wc -l)" = 2 ] || die "two profiles of one core: $(ls session/profiles/global)"
+gives 0 '' "$kymo" process -d host_pid_7/123 --data-path named --display-name both
+[ "$(ls named/profiles/global | wc -l)" = 2 ] || die "two profiles of one name: $(ls named/profiles/global)"
+
+# What is damaged in a directory keeps nothing else from being made.
+head -c 1000 a.ntff >host_pid_7/123/0.ntff && echo bad >host_pid_7/123/bad.neff
+gives 1 '0.ntff: .*' "$kymo" process -d host_pid_7/123 --data-path damaged
+[ "$(ls damaged/profiles/global | wc -l)" = 2 ] || die "two sound profiles: $(ls damaged/profiles/global)"
+grep -q '1 of 3 profiles could not be made' "$work/out" || die "no count of failures"
+
+# Usage and output.
+gives 0 'Exit code: 0 done' "$kymo" process --help
+gives 0 'replaced' "$kymo" process --help
+gives 2 'no command "bogus"' "$kymo" neff bogus
+gives 2 'no command "bogus"' "$kymo" ntff bogus
+gives 2 'unknown option.*--bogus' "$kymo" neff inspect mlp.neff --bogus
+ulimit_write() { trap '' XFSZ; ulimit -f 0; exec "$@" >>"$work/full"; }
+for command in "$kymo --help" "$kymo process -s a.ntff -n mlp.neff --help" "$process --help" "$sim --version"; do
+    code=0
+    (ulimit_write $command) 2>/dev/null || code=$?
+    [ $code = 1 ] || die "exit code $code instead of 1 where the output cannot be written: $command"
+done
+
 cat mlp.neff other.neff a.ntff b.ntff | sha256sum | cmp - inputs || die "an input has changed"
 echo "process: all passed"
