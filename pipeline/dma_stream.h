@@ -26,6 +26,12 @@ struct dma_event {
     bool idle; /* nothing was in flight on the queue when this packet opened */
 };
 
+/* Both records are there and in order. */
+static inline bool dma_event_whole(const struct dma_event *e)
+{
+    return e->has_start && e->has_end && e->start_ps <= e->end_ps;
+}
+
 struct dma_stream;
 
 int dma_stream_open(const struct input *in, const struct scan *scan, size_t ring, struct dma_stream **ret,

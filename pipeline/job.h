@@ -39,6 +39,7 @@ struct job {
     struct summary *summary;
     struct partials *partials;
     struct ledger ledger;
+    uint64_t backwards; /* events that end before they start */
     struct spill *triggers[INPUT_CORES_MAX]
                           [KYMO_ENGINE_MAX]; /* job_trigger, by number of the trigger on its engine; NULL: no DMA */
 };

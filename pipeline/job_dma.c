@@ -133,22 +133,28 @@ static void close_left_behind(struct pass *p, uint32_t phys, uint64_t ps)
         dma_transfers_close(p->transfers, p->j->queues.sets[set].group, transfer_over, p);
 }
 
-static int take_partial(struct pass *p, const struct source *s, const struct dma_event *e, struct kymo_err *err)
+static int add_partial(struct pass *p, const struct source *s, const struct dma_event *e, bool start_side,
+                       struct kymo_err *err)
 {
     struct job *j = p->j;
-    uint32_t phys = dma_phys(s->pcore, s->engine, e->queue);
     struct partial one = {
-        .ts = timebase_ns(&j->timebase, e->has_start ? e->start_ps : e->end_ps),
+        .ts = timebase_ns(&j->timebase, start_side ? e->start_ps : e->end_ps),
         .id = p->next_id++,
         .pc = -1,
         .ring = s->ring,
         .engine = s->engine,
         .pcore = s->pcore,
         .kind = PARTIAL_DMA_PACKET,
-        .reason = e->reason,
-        .start_side = e->has_start,
+        .reason = e->has_start && e->has_end ? PAIR_BACKWARDS : e->reason,
+        .start_side = start_side,
     };
     j->ledger.rings[s->ring].partial[RECORD_DMA]++;
+    return partials_add(j->partials, one, err);
+}
+
+static int take_partial(struct pass *p, const struct source *s, const struct dma_event *e, struct kymo_err *err)
+{
+    uint32_t phys = dma_phys(s->pcore, s->engine, e->queue);
     struct dma_trigger t;
     uint64_t entry;
     bool moved;
@@ -161,7 +167,10 @@ static int take_partial(struct pass *p, const struct source *s, const struct dma
     }
     if (moved)
         close_left_behind(p, phys, e->has_start ? e->start_ps : e->end_ps);
-    return r < 0 ? r : partials_add(j->partials, one, err);
+    bool backwards = e->has_start && e->has_end;
+    p->j->backwards += backwards;
+    r = r < 0 ? r : add_partial(p, s, e, e->has_start, err);
+    return r == 0 && backwards ? add_partial(p, s, e, false, err) : r;
 }
 
 /* A packet of a dynamic queue whose transfers cannot be told apart is a transfer of its own. */
@@ -248,7 +257,7 @@ static int take(struct pass *p, struct source *s, struct kymo_err *err)
     if (s->next->gap)
         note_gap(p, s);
     else
-        r = s->next->has_start && s->next->has_end ? take_whole(p, s, s->next, err) : take_partial(p, s, s->next, err);
+        r = dma_event_whole(s->next) ? take_whole(p, s, s->next, err) : take_partial(p, s, s->next, err);
     if (r < 0)
         return r;
     dma_stream_pop(s->stream);

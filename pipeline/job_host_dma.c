@@ -72,24 +72,32 @@ static int write_whole(struct pass *p, const struct source *s, struct kymo_err *
     return parquet_row_end(p->row, err);
 }
 
-static int write_partial(struct pass *p, const struct source *s, struct kymo_err *err)
+static int add_partial(struct pass *p, const struct source *s, bool start_side, struct kymo_err *err)
 {
     struct job *j = p->j;
     const struct ntff_ring *ring = &j->scan.rings[s->ring].ring;
     const struct dma_event *e = s->next;
     struct partial one = {
-        .ts = timebase_ns(&j->timebase, e->has_start ? e->start_ps : e->end_ps),
+        .ts = timebase_ns(&j->timebase, start_side ? e->start_ps : e->end_ps),
         .id = p->next_id++,
         .pc = -1,
         .ring = s->ring,
         .engine = (uint16_t)ring->engine_index,
         .pcore = (uint8_t)ring->pcore_idx,
         .kind = PARTIAL_HOST_DMA,
-        .reason = e->reason,
-        .start_side = e->has_start,
+        .reason = e->has_start && e->has_end ? PAIR_BACKWARDS : e->reason,
+        .start_side = start_side,
     };
     j->ledger.rings[s->ring].partial[RECORD_DMA]++;
     return partials_add(j->partials, one, err);
+}
+
+static int write_partial(struct pass *p, const struct source *s, struct kymo_err *err)
+{
+    bool backwards = s->next->has_start && s->next->has_end;
+    p->j->backwards += backwards;
+    int r = add_partial(p, s, s->next->has_start, err);
+    return r == 0 && backwards ? add_partial(p, s, false, err) : r;
 }
 
 static int advance(struct source *s, struct kymo_err *err)
@@ -111,7 +119,7 @@ static int merge(struct pass *p, struct kymo_err *err)
             return 0;
         int r = 0;
         if (!best->next->gap)
-            r = best->next->has_start && best->next->has_end ? write_whole(p, best, err) : write_partial(p, best, err);
+            r = dma_event_whole(best->next) ? write_whole(p, best, err) : write_partial(p, best, err);
         if (r < 0)
             return r;
         dma_stream_pop(best->stream);

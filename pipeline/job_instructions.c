@@ -24,6 +24,8 @@ static enum pair_reason reason_of(const struct job *j, const struct instr_event 
 {
     uint64_t lost = 0;
     bool dropped = ledger_lost(&j->scan.rings[e->ring], &lost) && lost;
+    if (e->has_start && e->has_end)
+        return PAIR_BACKWARDS;
     return e->reason == PAIR_OPEN_AT_END && dropped ? PAIR_LOST_AFTER : (enum pair_reason)e->reason;
 }
 
@@ -98,9 +100,12 @@ static int take(struct pass *p, const struct instr_event *e, struct kymo_err *er
         if (r < 0)
             return r;
     }
-    if (e->has_start && e->has_end)
+    bool whole = e->has_start && e->has_end;
+    if (whole && e->start_ps <= e->end_ps)
         return add_row(p, e, &row, err);
-    return add_partial(p, e, e->has_start, err);
+    p->j->backwards += whole;
+    int r = add_partial(p, e, e->has_start, err);
+    return r == 0 && whole ? add_partial(p, e, false, err) : r;
 }
 
 static int open_triggers(struct pass *p, struct kymo_err *err)

@@ -99,6 +99,8 @@ static const char *cause_of(const struct scan_ring *r, bool known, uint64_t lost
 {
     if (known && !lost)
         return "";
+    if (r->ring.counters_contradict)
+        return "counters_contradict";
     if (known && lost > r->ring.dropped)
         return "truncated";
     if (!known && r->hw_mark && !r->sw_mark)
@@ -120,20 +122,29 @@ static void put_span(struct parquet_row *row, const struct scan *scan, const str
 
 static void warn_ring(const struct scan_ring *r, const char *label, bool known, uint64_t lost, struct warnings *w)
 {
-    if (known && lost)
-        warnings_add(w, "Lost records",
-                     "%s lost %llu of %llu records because its buffer of %llu bytes was full: counts and times of its "
-                     "tables are lower "
-                     "bounds; raise its NEURON_RT_PROFILE_BUF_ size",
-                     label, (unsigned long long)lost, (unsigned long long)r->ring.emitted,
-                     (unsigned long long)r->ring.buffer_size);
-    else if (!known && r->gaps)
-        warnings_add(w, "Lost records",
-                     "%s lost records at %llu places; how many is not known, because the file has no counters for it",
-                     label, (unsigned long long)r->gaps);
-    else if (!known)
-        warnings_add(w, "Unverifiable ring",
-                     "%s has no usable counters in the file: whether records were lost cannot be told", label);
+    const struct ntff_ring *ring = &r->ring;
+    char item[160];
+    if (known && lost) {
+        (void)snprintf(item, sizeof item, "%s lost %llu of %llu (buffer of %llu bytes)", label,
+                       (unsigned long long)lost, (unsigned long long)ring->emitted,
+                       (unsigned long long)ring->buffer_size);
+        warnings_list(w, "Lost records", item,
+                      "records were lost because the ring's buffer was full: counts and times of its tables are lower "
+                      "bounds; raise its NEURON_RT_PROFILE_BUF_ size");
+    } else if (ring->counters_contradict) {
+        (void)snprintf(item, sizeof item, "%s: %llu emitted, %llu stored, %llu dropped", label,
+                       (unsigned long long)ring->emitted, (unsigned long long)ring->records,
+                       (unsigned long long)ring->dropped);
+        warnings_list(w, "Unverifiable ring", item,
+                      "the file's counters contradict the stored records: whether records were lost cannot be told");
+    } else if (!known && r->gaps) {
+        (void)snprintf(item, sizeof item, "%s at %llu places", label, (unsigned long long)r->gaps);
+        warnings_list(w, "Lost records", item,
+                      "records were lost; how many is not known, because the file has no counters for the ring");
+    } else if (!known) {
+        warnings_list(w, "Unverifiable ring", label,
+                      "the file has no counters for a ring: whether records were lost cannot be told");
+    }
 }
 
 static int write_ring(struct parquet_row *row, const struct ledger *l, const struct input *in, const struct scan *scan,

@@ -49,6 +49,9 @@ void pair_init(struct pair *p)
 
 void pair_start(struct pair *p, uint32_t pc, uint64_t ps, uint64_t index, uint16_t wait_cycles)
 {
+    struct pair_event *before = oldest_open(p, pc);
+    if (before)
+        give_up(before, PAIR_LOST_AFTER);
     struct pair_event *e = push(p);
     e->pc = pc;
     e->start_ps = ps;
@@ -111,6 +114,7 @@ const char *pair_reason_name(enum pair_reason r)
         [PAIR_LOST_AFTER] = "lost_after",
         [PAIR_OPEN_AT_END] = "open_at_end",
         [PAIR_OPEN_AT_START] = "open_at_start",
+        [PAIR_BACKWARDS] = "backwards",
     };
     return names[r];
 }

@@ -4,7 +4,8 @@
  * Rules (conformance vectors, pairing.jsonl): an end belongs to the oldest open start with the same pc; an end without
  * such a start is an instruction without a start, a start without such an end one without an end. Ours: a loss mark
  * between a start and an end of the same pc makes them two partial events, because nobody can tell whether they are one
- * execution. Not thread-safe; plain data, no allocation.
+ * execution; and a start of a pc that is still open gives the older one up as PAIR_LOST_AFTER, because an engine is
+ * done with an instruction before it comes to it again. Not thread-safe; plain data, no allocation.
  */
 #ifndef KYMO_PIPELINE_PAIR_H
 #define KYMO_PIPELINE_PAIR_H
@@ -14,8 +15,15 @@
 
 #define PAIR_WINDOW 256 /* events held back while an older one is open; a power of two */
 
-/* PartialEvent.reason */
-enum pair_reason { PAIR_WHOLE, PAIR_LOST_BEFORE, PAIR_LOST_AFTER, PAIR_OPEN_AT_END, PAIR_OPEN_AT_START };
+/* PartialEvent.reason; PAIR_BACKWARDS: both records are there, but the end's time is before the start's. */
+enum pair_reason {
+    PAIR_WHOLE,
+    PAIR_LOST_BEFORE,
+    PAIR_LOST_AFTER,
+    PAIR_OPEN_AT_END,
+    PAIR_OPEN_AT_START,
+    PAIR_BACKWARDS
+};
 
 struct pair_event {
     uint64_t start_ps, end_ps;       /* raw timestamps */

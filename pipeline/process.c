@@ -5,6 +5,7 @@
 
 #include "arch/ring.h"
 #include "base/alloc.h"
+#include "pipeline/doubts.h"
 #include "pipeline/job.h"
 #include "pipeline/output_dir.h"
 #include "pipeline/reference.h"
@@ -147,6 +148,7 @@ static int write_rest(struct job *j, struct kymo_err *err)
         r = partials_write(j->partials, &j->scan, j->dir, &j->parquet, err);
     if (r == 0)
         r = ledger_write(&j->ledger, j->in, &j->scan, &j->timebase, j->dir, j->warnings, err);
+    doubts_tell(&j->scan, &j->timeline, j->backwards, j->warnings);
     /* Last, because everything before may warn. */
     return r < 0 ? r : warnings_write(j->warnings, j->dir, err);
 }

@@ -184,7 +184,9 @@ static int write_executions(const struct reference *ref, const char *dir, struct
         }
         if (ref->in->info->ntff_version >= 6) {
             parquet_row_int(row, KYMO_EXECUTION_INFO_EXECUTION_START_TS, timebase_ns(ref->timebase, e->start_ps));
-            parquet_row_int(row, KYMO_EXECUTION_INFO_EXECUTION_END_TS, timebase_ns(ref->timebase, e->end_ps));
+            /* An end before the start is none; doubts.c says so. */
+            if (e->start_ps <= e->end_ps)
+                parquet_row_int(row, KYMO_EXECUTION_INFO_EXECUTION_END_TS, timebase_ns(ref->timebase, e->end_ps));
         }
         parquet_row_int(row, KYMO_EXECUTION_INFO_ROW_COUNT, (int64_t)e->rows);
         r = parquet_row_end(row, err);

@@ -41,6 +41,7 @@ int timeline_init(struct timeline *t, const struct input *in, const struct timeb
             .end_ps = timebase_correct(clock, e->end_ps),
             .node = node_at_position(in, e->neff_node),
             .index = e->index,
+            .status = e->status,
         };
     }
     t->count = n;

@@ -19,6 +19,7 @@ struct timeline_exec {
     uint64_t start_ps, end_ps; /* corrected */
     uint32_t node;             /* in input.nodes; TIMELINE_NO_NODE: not a NEFF that is described */
     uint32_t index;
+    uint32_t status; /* NRT_STATUS; 0: success */
     uint64_t rows;
 };
 

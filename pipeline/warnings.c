@@ -8,9 +8,13 @@
 #include "base/alloc.h"
 #include "formats/parquet/parquet_writer.h"
 
+#define LIST_MAX 600 /* bytes of items that are listed */
+
 struct entry {
     const char *category;
     char *text;
+    char *head, *items; /* of a list; else NULL */
+    size_t count, listed;
 };
 
 struct warnings {
@@ -27,8 +31,11 @@ struct warnings *warnings_free(struct warnings *w)
 {
     if (!w)
         return NULL;
-    for (size_t i = 0; i < w->count; i++)
+    for (size_t i = 0; i < w->count; i++) {
         kymo_free(w->entries[i].text);
+        kymo_free(w->entries[i].head);
+        kymo_free(w->entries[i].items);
+    }
     kymo_free(w->entries);
     kymo_free(w);
     return NULL;
@@ -44,7 +51,7 @@ static int add_text(struct warnings *w, const char *category, const char *text)
     char *copy = kymo_strdup(text);
     if (!copy)
         return -ENOMEM;
-    w->entries[w->count++] = (struct entry){category, copy};
+    w->entries[w->count++] = (struct entry){.category = category, .text = copy};
     return 0;
 }
 
@@ -59,6 +66,60 @@ void warnings_add(struct warnings *w, const char *category, const char *fmt, ...
         if (!strcmp(w->entries[i].text, text))
             return;
     if (add_text(w, category, text) < 0)
+        w->dropped++;
+}
+
+static struct entry *find_list(struct warnings *w, const char *category, const char *head)
+{
+    for (size_t i = 0; i < w->count; i++) {
+        struct entry *e = &w->entries[i];
+        if (e->head && !strcmp(e->category, category) && !strcmp(e->head, head))
+            return e;
+    }
+    return NULL;
+}
+
+static int add_item(struct entry *e, const char *item)
+{
+    e->count++;
+    if (!e->items || strlen(e->items) + strlen(item) < LIST_MAX) {
+        char *items = e->items ? kymo_asprintf("%s; %s", e->items, item) : kymo_strdup(item);
+        if (!items)
+            return -ENOMEM;
+        kymo_free(e->items);
+        e->items = items;
+        e->listed++;
+    }
+    char more[48] = "", number[32] = "";
+    if (e->count > 1)
+        (void)snprintf(number, sizeof number, "%zu: ", e->count);
+    if (e->listed < e->count)
+        (void)snprintf(more, sizeof more, "; and %zu more", e->count - e->listed);
+    char *text = kymo_asprintf("%s: %s%s%s", e->head, number, e->items, more);
+    if (!text)
+        return -ENOMEM;
+    kymo_free(e->text);
+    e->text = text;
+    return 0;
+}
+
+void warnings_list(struct warnings *w, const char *category, const char *item, const char *fmt, ...)
+{
+    char head[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(head, sizeof head, fmt, ap);
+    va_end(ap);
+    struct entry *e = find_list(w, category, head);
+    if (!e) {
+        if (add_text(w, category, head) < 0) {
+            w->dropped++;
+            return;
+        }
+        e = &w->entries[w->count - 1];
+        e->head = kymo_strdup(head);
+    }
+    if (!e->head || add_item(e, item) < 0)
         w->dropped++;
 }
 

@@ -19,6 +19,12 @@ struct warnings *warnings_free(struct warnings *w);
 /* Category: a word or two as the Warning table has them. A text beyond the maximum is counted and told of in one last
  * row. */
 void warnings_add(struct warnings *w, const char *category, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/*
+ * The same thing of several rings, files or members: calls with the same category and text become one row, which ends
+ * in the number of items and their list, cut at a length.
+ */
+void warnings_list(struct warnings *w, const char *category, const char *item, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 size_t warnings_count(const struct warnings *w);
 const char *warnings_text(const struct warnings *w, size_t i);
 const char *warnings_category(const struct warnings *w, size_t i);

@@ -22,8 +22,8 @@ static const struct kymo_option rows[] = {
 static const struct kymo_options spec = {
     .program = "kymo verify",
     .about = "Checks per ring: emitted = rows + partial + other + unknown + lost, and that the rows are there.\n"
-             "Exit code: 0 closed, 1 violated, 3 open (losses without a number) or unverifiable (no counters),\n"
-             "4 the tables cannot be read.",
+             "Exit code: 0 closed, 1 violated, 3 open (losses without a number) or unverifiable (no counters,\n"
+             "or counters that contradict the stored records), 4 the tables cannot be read.",
     .rows = rows,
 };
 

@@ -75,7 +75,7 @@ static enum query_verdict judge(const char *const *v, const char **ret_why)
     if (**ret_why)
         return QUERY_VIOLATED;
     if (flag(v, UNCOUNTED)) {
-        *ret_why = "the file has no counter for this ring";
+        *ret_why = "no counter for this ring, or counters that contradict the stored records";
         return QUERY_UNVERIFIABLE;
     }
     if (flag(v, OPEN)) {

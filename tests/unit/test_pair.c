@@ -231,9 +231,31 @@ static void test_reasons(void **state)
     assert_false(pair_pop(&pair, &e));
 }
 
+/* An engine comes to an instruction again only when it is done with it: the end of the first one was lost unmarked. */
+static void test_lost_end_in_a_loop(void **state)
+{
+    (void)state;
+    struct pair pair;
+    struct pair_event e;
+    pair_init(&pair);
+    pair_start(&pair, 7, 100, 0, 0);
+    assert_false(pair_pop(&pair, &e));
+    pair_start(&pair, 7, 200, 1, 0);
+    assert_true(pair_pop(&pair, &e));
+    assert_int_equal(e.reason, PAIR_LOST_AFTER);
+    assert_int_equal(e.start_index, 0);
+    assert_false(e.has_end);
+    pair_end(&pair, 7, 250, 2, 0, 0);
+    assert_true(pair_pop(&pair, &e));
+    assert_int_equal(e.reason, PAIR_WHOLE);
+    assert_int_equal(e.start_index, 1);
+    assert_int_equal(e.end_index, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lost_end_in_a_loop),
         cmocka_unit_test(test_vectors),
         cmocka_unit_test(test_window_gives_up),
         cmocka_unit_test(test_reasons),

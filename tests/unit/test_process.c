@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/le.h"
 #include "pipeline/input.h"
 #include "pipeline/process.h"
 #include "pipeline/spill.h"
@@ -238,6 +239,30 @@ static void test_split(void **state)
     assert_false(exists("Instruction.parquet"));
 }
 
+/* With the clock turned round, every event ends before it starts: there are no rows of negative length, and both
+ * records of each are in PartialEvent. */
+static void test_backwards(void **state)
+{
+    (void)state;
+    char path[96];
+    (void)snprintf(path, sizeof path, "%s/backwards.ntff", fx.dir);
+    struct process_result sound, turned;
+    struct kymo_err err = {0};
+    assert_int_equal(run(fx.ntff, fx.neff, &sound, &err), 0);
+    size_t n;
+    uint8_t *data = fixture_read(fx.ntff, &n);
+    for (size_t at = (size_t)kymo_le64(data + 0x28); at + 16 <= n; at += 16)
+        kymo_put_le64(data + at + 8, (1ull << 62) - kymo_le64(data + at + 8));
+    fixture_put(path, data, n);
+    kymo_free(data);
+    if (run(path, fx.neff, &turned, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_int_equal(turned.instructions + turned.packets + turned.host_transfers, 0);
+    assert_int_equal(turned.partials, 2 * (sound.instructions + sound.packets + sound.host_transfers));
+    assert_int_equal(turned.semaphores, sound.semaphores);
+    assert_int_equal(turned.warnings, sound.warnings + 1);
+}
+
 static ssize_t full_disk(int fd, const void *buf, size_t n, off_t off)
 {
     (void)fd;
@@ -282,9 +307,10 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sound),  cmocka_unit_test(test_without_neff), cmocka_unit_test(test_matching),
-        cmocka_unit_test(test_broken), cmocka_unit_test(test_flipped),      cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_split),  cmocka_unit_test(test_no_memory),    cmocka_unit_test(test_full_spill),
+        cmocka_unit_test(test_sound),     cmocka_unit_test(test_without_neff), cmocka_unit_test(test_matching),
+        cmocka_unit_test(test_broken),    cmocka_unit_test(test_flipped),      cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_split),     cmocka_unit_test(test_no_memory),    cmocka_unit_test(test_full_spill),
+        cmocka_unit_test(test_backwards),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
