@@ -17,6 +17,11 @@ if((KYMO_SANITIZE OR KYMO_COVERAGE) AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
   target_compile_options(kymo_flags INTERFACE -Wno-format-truncation -Wno-maybe-uninitialized -Wno-stringop-overflow
     -Wno-stringop-truncation)
 endif()
+# Seconds for one test; instrumented ones take ten times as long.
+set(KYMO_TEST_TIMEOUT 120)
+if(KYMO_SANITIZE OR KYMO_COVERAGE)
+  set(KYMO_TEST_TIMEOUT 600)
+endif()
 if(KYMO_SANITIZE)
   target_compile_options(kymo_flags INTERFACE -fsanitize=${KYMO_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(kymo_flags INTERFACE -fsanitize=${KYMO_SANITIZE})

@@ -24,7 +24,7 @@ function(kymo_test name)
   add_executable(${name} ${A_SOURCES})
   target_link_libraries(${name} PRIVATE ${A_LINK} cmocka kymo_flags)
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-  set_tests_properties(${name} PROPERTIES TIMEOUT 120 LABELS "unit;${A_LABELS}")
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${KYMO_TEST_TIMEOUT} LABELS "unit;${A_LABELS}")
 endfunction()
 
 # kymo_fuzz(NAME SOURCES ... LINK ...): with KYMO_FUZZ a libFuzzer target; always a replay program registered with CTest that
@@ -42,7 +42,7 @@ function(kymo_fuzz name)
   add_executable(replay_${name} ${A_SOURCES} ${CMAKE_SOURCE_DIR}/tests/fuzz/replay.c)
   target_link_libraries(replay_${name} PRIVATE ${A_LINK} kymo_flags)
   add_test(NAME replay_${name} COMMAND replay_${name} ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name})
-  set_tests_properties(replay_${name} PROPERTIES TIMEOUT 120 LABELS fuzz)
+  set_tests_properties(replay_${name} PROPERTIES TIMEOUT ${KYMO_TEST_TIMEOUT} LABELS fuzz)
 endfunction()
 
 # Third-party libraries, found once.
