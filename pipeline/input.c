@@ -7,8 +7,8 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "pipeline/claims.h"
 
-#define MANIFEST_MAX (16u << 20)
 #define UUID_SIZE 16
 
 struct input *input_free(struct input *in)
@@ -170,18 +170,34 @@ static void open_neffs(struct input *in, const char *const *paths, size_t n, str
     }
 }
 
-static void open_manifest(struct input *in, const char *path, struct warnings *w)
+static void read_manifest(struct input *in, const char *path, struct warnings *w)
 {
     struct kymo_err why = {0};
     uint8_t *data KYMO_FREE = NULL;
     size_t n;
-    if (kymo_file_read_all(path, MANIFEST_MAX, &data, &n, &why) < 0) {
-        warnings_add(w, "Manifest", "%s; losses on the way and labels are not known", why.text);
-        return;
+    int r = kymo_file_read_all(path, MANIFEST_BYTES_MAX, &data, &n, &why);
+    if (r == 0) {
+        r = manifest_parse(data, n, &in->manifest, &why);
+        if (r < 0)
+            kymo_err_prefix(&why, "%s", path);
     }
-    in->manifest = kymo__manifest__capture__unpack(NULL, n, data);
+    if (r < 0)
+        warnings_add(w, "Manifest", "%s; losses on the way and labels are not known", why.text);
+}
+
+/* The manifest says which bytes were captured: a profile of other bytes would be nobody's. */
+static int open_manifest(struct input *in, const char *path, struct warnings *w, struct kymo_err *err)
+{
+    read_manifest(in, path, w);
     if (!in->manifest)
-        warnings_add(w, "Manifest", "%s is no manifest; losses on the way and labels are not known", path);
+        return 0;
+    for (size_t i = 0; i < in->neff_count; i++) {
+        const struct neff *n = in->neffs[i];
+        struct kymo_err why = {0};
+        if (claims_check(in->manifest, path, neff_path(n), neff_file_sha256(n), &why) < 0)
+            warnings_add(w, "Manifest", "%s: the file was changed, and what comes from it may be wrong", why.text);
+    }
+    return claims_check(in->manifest, path, ntff_reader_path(in->ntff), NULL, err);
 }
 
 static int find_arch(struct input *in, struct kymo_err *err)
@@ -218,8 +234,9 @@ int input_open(const char *ntff, const char *const *neffs, size_t neff_count, co
     if (r < 0)
         return r;
     open_neffs(in, neffs, neff_count, warnings);
-    if (manifest)
-        open_manifest(in, manifest, warnings);
+    r = manifest ? open_manifest(in, manifest, warnings, err) : 0;
+    if (r < 0)
+        return r;
     match_nodes(in, warnings);
     *ret = KYMO_TAKE(in);
     return 0;

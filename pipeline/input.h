@@ -1,6 +1,7 @@
 /*
  * The inputs of one profile: an NTFF, the NEFFs offered for it, and the capture's manifest. Only an NTFF that cannot be
- * read is fatal; a NEFF that cannot be read or does not belong is left out with a warning.
+ * read, or is not the one that the manifest lists, is fatal; a NEFF that cannot be read or does not belong is left out
+ * with a warning.
  */
 #ifndef KYMO_PIPELINE_INPUT_H
 #define KYMO_PIPELINE_INPUT_H

@@ -140,8 +140,9 @@ const char *warnings_category(const struct warnings *w, size_t i)
 
 bool warnings_serious(const struct warnings *w, size_t i)
 {
-    static const char *const categories[] = {"Missing NEFF", "Wrong NEFF",   "Unreadable NEFF",
-                                             "Manifest",     "Lost records", "Missing timeline"};
+    static const char *const categories[] = {"Missing NEFF",     "Wrong NEFF",      "Unreadable NEFF",
+                                             "Manifest",         "Lost records",    "Missing timeline",
+                                             "Failed execution", "Unknown records", "Timestamps"};
     for (size_t k = 0; k < sizeof categories / sizeof *categories; k++)
         if (!strcmp(w->entries[i].category, categories[k]))
             return true;

@@ -126,11 +126,16 @@ int manifest_parse(const void *data, size_t n, Kymo__Manifest__Capture **ret, st
 {
     if (n > MANIFEST_BYTES_MAX)
         return kymo_err_set(err, -EPROTO, "manifest: %zu bytes, more than %u", n, MANIFEST_BYTES_MAX);
+    if (!n)
+        return kymo_err_set(err, -EPROTO, "manifest: no bytes");
     Kymo__Manifest__Capture *m KYMO_CLEANUP(manifest_freep) = kymo__manifest__capture__unpack(NULL, n, data);
     if (!m)
         return kymo_err_set(err, -EPROTO, "manifest: the %zu bytes do not parse", n);
     if (!m->has_version || m->version != 1)
         return kymo_err_set(err, -EPROTO, "manifest: version %u, only 1 is known", m->has_version ? m->version : 0);
+    /* Strings end at a NUL once they are unpacked, and of a field given twice the last one stands. */
+    if (kymo__manifest__capture__get_packed_size(m) != n)
+        return kymo_err_set(err, -EPROTO, "manifest: a text holds a NUL, or a field is there twice");
     if (!manifest_is_id(m->capture_id))
         return kymo_err_set(err, -EPROTO, "manifest: no capture id of at most %d characters [A-Za-z0-9._-]",
                             MANIFEST_ID_MAX);

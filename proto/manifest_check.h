@@ -26,7 +26,7 @@ bool manifest_is_id(const char *id);
 bool manifest_is_file_name(const char *name);
 
 /*
- * -EPROTO with the reason unless: it unpacks; version is 1; the id is one; every file has a name of its own, a size and
+ * -EPROTO with the reason unless: it unpacks; no text holds a NUL and no field is there twice; version is 1; the id is one; every file has a name of its own, a size and
  * a SHA-256; numbers of files and labels and lengths of texts are within the limits above. Free the result with
  * kymo__manifest__capture__free_unpacked.
  */

@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,10 +14,7 @@
 #include "base/hash.h"
 #include "formats/neff/neff.h"
 #include "formats/ntff/ntff_reader.h"
-#include "proto/manifest.pb-c.h"
-
-#define MANIFEST_NAME "manifest.pb"
-#define MANIFEST_MAX (16u << 20)
+#include "proto/manifest_check.h"
 
 void capture_init(struct capture *c)
 {
@@ -118,7 +114,8 @@ static int find_neff(struct capture *c, const char *path, struct kymo_err *err)
     *n = (struct capture_neff){.path = copy};
     uint8_t head[NEFF_HEADER_SIZE];
     struct neff_header header;
-    int fd KYMO_CLOSE = kymo_file_open(path, O_RDONLY, 0, NULL);
+    uint64_t size;
+    int fd KYMO_CLOSE = kymo_file_open_regular(path, &size, NULL);
     if (fd >= 0 && kymo_file_pread_all(fd, head, sizeof head, 0, path, NULL) == 0 &&
         neff_header_parse(head, sizeof head, &header, NULL) == 0)
         memcpy(n->uuid, header.uuid, sizeof n->uuid);
@@ -167,15 +164,32 @@ static int scan_dir(struct capture *c, const char *dir, struct kymo_err *err)
     return r;
 }
 
-/* A manifest's names are relative and stay inside the directory. */
-static bool safe_name(const char *name)
+/* A link must not lead out of the directory. A file that is not there is found out later. */
+static int check_inside(const char *dir, const char *path, struct kymo_err *err)
 {
-    if (!name || !*name || *name == '/')
-        return false;
-    for (const char *p = name; p; p = strchr(p, '/'), p = p ? p + 1 : NULL)
-        if (!strncmp(p, "..", 2) && (!p[2] || p[2] == '/'))
-            return false;
-    return true;
+    char top[PATH_MAX], real[PATH_MAX];
+    if (!realpath(path, real))
+        return 0;
+    size_t n = realpath(dir, top) ? strlen(top) : 0;
+    if (n && !strncmp(top, real, n) && (real[n] == '/' || top[n - 1] == '/'))
+        return 0;
+    return kymo_err_set(err, -EPROTO, "%s: a link leads out of the capture, to %s", path, real);
+}
+
+/* What the manifest calls a file counts, not how its name ends. */
+static int add_listed(struct capture *c, const char *dir, const Kymo__Manifest__File *f, struct kymo_err *err)
+{
+    char *path KYMO_FREE = kymo_asprintf("%s/%s", dir, f->name);
+    if (!path)
+        return no_memory(err);
+    int r = check_inside(dir, path, err);
+    if (r < 0)
+        return r;
+    if (!f->has_type || f->type == KYMO__MANIFEST__FILE__KIND__UNKNOWN)
+        return add_file(c, dir, f->name, err);
+    if (f->type == KYMO__MANIFEST__FILE__KIND__NTFF)
+        return find_ntff(c, path, err);
+    return f->type == KYMO__MANIFEST__FILE__KIND__NEFF ? find_neff(c, path, err) : 0;
 }
 
 /* True: all of it. */
@@ -193,30 +207,26 @@ static int take_manifest(struct capture *c, const char *dir, const Kymo__Manifes
     c->cut = !copy_text(c->id, sizeof c->id, m->capture_id) || !job || !host;
     c->has_rank = m->has_rank;
     c->rank = m->rank;
-    for (size_t i = 0; i < m->n_files; i++) {
-        const char *name = m->files[i]->name;
-        if (!safe_name(name))
-            return kymo_err_set(err, -EPROTO, "%s/%s: file %zu has an unsafe name", dir, MANIFEST_NAME, i);
-        int r = add_file(c, dir, name, err);
-        if (r < 0)
-            return r;
-    }
-    return 0;
+    int r = 0;
+    for (size_t i = 0; i < m->n_files && r == 0; i++)
+        r = add_listed(c, dir, m->files[i], err);
+    return r;
 }
 
 static int read_manifest(struct capture *c, const char *dir, struct kymo_err *err)
 {
     uint8_t *data KYMO_FREE = NULL;
     size_t n;
-    int r = kymo_file_read_all(c->manifest, MANIFEST_MAX, &data, &n, err);
+    int r = kymo_file_read_all(c->manifest, MANIFEST_BYTES_MAX, &data, &n, err);
     if (r < 0)
         return r;
-    Kymo__Manifest__Capture *m = kymo__manifest__capture__unpack(NULL, n, data);
-    if (!m)
-        return kymo_err_set(err, -EPROTO, "%s is no manifest", c->manifest);
-    r = take_manifest(c, dir, m, err);
-    kymo__manifest__capture__free_unpacked(m, NULL);
-    return r;
+    Kymo__Manifest__Capture *m KYMO_CLEANUP(manifest_freep) = NULL;
+    r = manifest_parse(data, n, &m, err);
+    if (r < 0) {
+        kymo_err_prefix(err, "%s", c->manifest);
+        return r;
+    }
+    return take_manifest(c, dir, m, err);
 }
 
 /* <instance>_pid_<pid>/<timestamp> gives host and capture id. Other directories may have any name, many of them the
@@ -242,7 +252,7 @@ static void name_by_path(struct capture *c, const char *dir)
 
 int capture_read_dir(struct capture *c, const char *dir, struct kymo_err *err)
 {
-    c->manifest = kymo_asprintf("%s/%s", dir, MANIFEST_NAME);
+    c->manifest = kymo_asprintf("%s/%s", dir, MANIFEST_FILE);
     if (!c->manifest)
         return no_memory(err);
     struct stat st;

@@ -131,6 +131,13 @@ static void refuses_what_the_rest_could_not_rely_on(void **state)
     sample_init(&s);
     s.m.job = long_text;
     refuse(&s, "longer than");
+    struct kymo_err err = {0};
+    assert_int_equal(manifest_parse("", 0, &(Kymo__Manifest__Capture *){NULL}, &err), -EPROTO);
+    assert_non_null(strstr(err.text, "no bytes"));
+    /* Version 1 and the job "a", a NUL, "b". */
+    assert_int_equal(manifest_parse("\x08\x01\x1a\x03\x61\x00\x62", 7, &(Kymo__Manifest__Capture *){NULL}, &err),
+                     -EPROTO);
+    assert_non_null(strstr(err.text, "holds a NUL"));
     assert_int_equal(manifest_parse("\xff\xff", 2, &(Kymo__Manifest__Capture *){NULL}, NULL), -EPROTO);
 }
 

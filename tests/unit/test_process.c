@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/le.h"
 #include "pipeline/input.h"
 #include "pipeline/process.h"
@@ -263,6 +264,72 @@ static void test_backwards(void **state)
     assert_int_equal(turned.warnings, sound.warnings + 1);
 }
 
+static void list_file(Kymo__Manifest__File *f, const char *name)
+{
+    char path[96];
+    struct stat st;
+    static uint8_t sha[2][32];
+    unsigned at = strcmp(name, "profile.ntff") != 0;
+    (void)snprintf(path, sizeof path, "%s/%s", fx.dir, name);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(kymo_hash_sha256_file(path, sha[at], NULL), 0);
+    kymo__manifest__file__init(f);
+    f->name = (char *)(size_t)name;
+    f->has_type = f->has_size = f->has_sha256 = 1;
+    f->type = at ? KYMO__MANIFEST__FILE__KIND__NEFF : KYMO__MANIFEST__FILE__KIND__NTFF;
+    f->size = (uint64_t)st.st_size;
+    f->sha256 = (ProtobufCBinaryData){.len = 32, .data = sha[at]};
+}
+
+static int open_with(const Kymo__Manifest__Capture *m, struct warnings *w, struct kymo_err *err)
+{
+    char path[96];
+    struct input *in = NULL;
+    const char *neff = fx.neff;
+    (void)snprintf(path, sizeof path, "%s/manifest.pb", fx.dir);
+    size_t n = kymo__manifest__capture__get_packed_size(m);
+    uint8_t *data KYMO_FREE = kymo_malloc(n + 1);
+    assert_non_null(data);
+    (void)kymo__manifest__capture__pack(m, data);
+    fixture_put(path, data, n);
+    int r = input_open(fx.ntff, &neff, 1, path, w, &in, err);
+    input_free(in);
+    assert_int_equal(remove(path), 0);
+    return r;
+}
+
+static void test_claims(void **state)
+{
+    (void)state;
+    Kymo__Manifest__File files[2], *list[2] = {&files[0], &files[1]};
+    Kymo__Manifest__Capture m = KYMO__MANIFEST__CAPTURE__INIT;
+    struct kymo_err err = {0};
+    struct warnings *w = warnings_new();
+    m.has_version = 1;
+    m.version = 1;
+    m.capture_id = (char *)(size_t) "cap";
+    m.files = list;
+    m.n_files = 2;
+    list_file(&files[0], "profile.ntff");
+    list_file(&files[1], "program.neff");
+    assert_int_equal(open_with(&m, w, &err), 0);
+    assert_int_equal(warnings_count(w), 0);
+    files[1].sha256.data[0] ^= 1;
+    assert_int_equal(open_with(&m, w, &err), 0);
+    assert_true(fixture_warned(w, "program.neff: its SHA-256 is "));
+    files[0].sha256.data[31] ^= 1;
+    assert_int_equal(open_with(&m, w, &err), -EPROTO);
+    assert_non_null(strstr(err.text, "profile.ntff: its SHA-256 is "));
+    files[0].size++;
+    assert_int_equal(open_with(&m, w, &err), -EPROTO);
+    assert_non_null(strstr(err.text, "profile.ntff"));
+    assert_non_null(strstr(err.text, "bytes, but the capture's manifest says"));
+    m.version = 9;
+    assert_int_equal(open_with(&m, w, &err), 0);
+    assert_true(fixture_warned(w, "manifest: version 9, only 1 is known"));
+    warnings_free(w);
+}
+
 static ssize_t full_disk(int fd, const void *buf, size_t n, off_t off)
 {
     (void)fd;
@@ -310,7 +377,7 @@ int main(void)
         cmocka_unit_test(test_sound),     cmocka_unit_test(test_without_neff), cmocka_unit_test(test_matching),
         cmocka_unit_test(test_broken),    cmocka_unit_test(test_flipped),      cmocka_unit_test(test_stopped),
         cmocka_unit_test(test_split),     cmocka_unit_test(test_no_memory),    cmocka_unit_test(test_full_spill),
-        cmocka_unit_test(test_backwards),
+        cmocka_unit_test(test_backwards), cmocka_unit_test(test_claims),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
