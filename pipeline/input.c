@@ -101,12 +101,14 @@ static void explain_missing(const struct input *in, const struct input_node *nod
         return;
     }
     for (size_t i = 0; i < in->neff_count; i++) {
+        char item[512];
         kymo_hash_hex(neff_get_header(in->neffs[i])->uuid, UUID_SIZE, have);
-        warnings_add(w, "Wrong NEFF",
-                     "%s has uuid %s, but the trace was taken from uuid %s: it is not used for it and compiler columns "
-                     "and DMA blocks "
-                     "are empty; give the NEFF that was loaded",
-                     neff_path(in->neffs[i]), have, want);
+        (void)snprintf(item, sizeof item, "%s has uuid %s", neff_path(in->neffs[i]), have);
+        warnings_list(
+            w, "Wrong NEFF", item,
+            "the trace was taken from uuid %s, and no NEFF that was given is that one: compiler columns and DMA "
+            "blocks are empty; give the NEFF that was loaded",
+            want);
     }
 }
 
@@ -165,8 +167,8 @@ static void open_neffs(struct input *in, const char *const *paths, size_t n, str
             warnings_add(w, "NEFF hash",
                          "%s: its contents do not match the hash in its header; names and blocks may be wrong",
                          paths[i]);
-        for (size_t k = 0; k < neff_note_count(neff) && k < 16; k++)
-            warnings_add(w, "NEFF contents", "%s: %s", paths[i], neff_note(neff, k));
+        for (size_t k = 0; k < neff_note_count(neff); k++)
+            warnings_list(w, "NEFF contents", neff_note(neff, k), "%s", paths[i]);
     }
 }
 

@@ -18,13 +18,32 @@ static int finish(struct parquet_row *row, int r, struct kymo_err *err)
     return parquet_row_finish(row, err);
 }
 
-static void put_time_text(struct parquet_row *row, unsigned column, uint64_t ps)
+/* Wall-clock time by the pair of readings that is nearest; the device's own clock where the file has none. */
+static uint64_t wall_ns(const Ntff__NtffInfo *info, uint64_t ps)
+{
+    const Ntff__ClockSync *best = NULL;
+    uint64_t least = UINT64_MAX;
+    for (size_t i = 0; i < info->n_clock_syncs; i++) {
+        const Ntff__ClockSync *s = info->clock_syncs[i];
+        uint64_t away = s->nc_timestamp_ps > ps ? s->nc_timestamp_ps - ps : ps - s->nc_timestamp_ps;
+        if (best && away >= least)
+            continue;
+        best = s;
+        least = away;
+    }
+    if (!best)
+        return ps / 1000;
+    return ps >= best->nc_timestamp_ps ? best->cpu_timestamp_ns + least / 1000 : best->cpu_timestamp_ns - least / 1000;
+}
+
+static void put_time_text(struct parquet_row *row, unsigned column, const Ntff__NtffInfo *info, uint64_t ps)
 {
     char text[64];
-    time_t s = (time_t)(ps / 1000000000000ull);
+    uint64_t ns = wall_ns(info, ps);
+    time_t s = (time_t)(ns / 1000000000ull);
     struct tm tm;
     size_t n = gmtime_r(&s, &tm) ? strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &tm) : 0;
-    unsigned us = (unsigned)(ps / 1000000 % 1000000);
+    unsigned us = (unsigned)(ns / 1000 % 1000000);
     (void)snprintf(text + n, sizeof text - n, us ? ".%06u+00:00" : "+00:00", us);
     parquet_row_string(row, column, text);
 }
@@ -88,8 +107,8 @@ static int write_metadata(const struct reference *ref, const char *dir, struct w
     parquet_row_int(row, KYMO_METADATA_VNC_ENABLED, ref->in->cores > 1);
     parquet_row_int(row, KYMO_METADATA_FIRST_HW_TIMESTAMP, (int64_t)(ref->scan->first_ps / 1000));
     parquet_row_int(row, KYMO_METADATA_LAST_HW_TIMESTAMP, (int64_t)(ref->scan->last_ps / 1000));
-    put_time_text(row, KYMO_METADATA_FIRST_TS, ref->scan->first_ps);
-    put_time_text(row, KYMO_METADATA_LAST_TS, ref->scan->last_ps);
+    put_time_text(row, KYMO_METADATA_FIRST_TS, info, ref->scan->first_ps);
+    put_time_text(row, KYMO_METADATA_LAST_TS, info, ref->scan->last_ps);
     put_arch(row, ref->in->arch);
     if (info->instance_type && *info->instance_type)
         parquet_row_string(row, KYMO_METADATA_INSTANCE_TYPE, info->instance_type);
@@ -155,6 +174,20 @@ static bool first_use(const struct input *in, size_t node)
     return in->nodes[node].neff != NULL;
 }
 
+/* Without the NEFF, the trace still knows its name and uuid. */
+static int write_missing_header(struct parquet_row *row, const struct input_node *node, struct kymo_err *err)
+{
+    char uuid[33];
+    const char *name = node->info->neff_name;
+    bool known = node->info->neff_uuid.len == 16;
+    if (!known && (!name || !*name))
+        return 0;
+    input_node_uuid(node, uuid);
+    parquet_row_string(row, KYMO_NEFF_HEADER_NETWORK_NAME, name && *name ? name : NULL);
+    parquet_row_string(row, KYMO_NEFF_HEADER_UUID, known ? uuid : NULL);
+    return parquet_row_end(row, err);
+}
+
 static int write_headers(const struct reference *ref, const char *dir, struct kymo_err *err)
 {
     struct parquet_row *row;
@@ -162,7 +195,9 @@ static int write_headers(const struct reference *ref, const char *dir, struct ky
     if (r < 0)
         return r;
     for (size_t i = 0; i < ref->in->node_count && r == 0; i++)
-        if (first_use(ref->in, i))
+        if (!ref->in->nodes[i].neff)
+            r = write_missing_header(row, &ref->in->nodes[i], err);
+        else if (first_use(ref->in, i))
             r = write_header(row, ref->in->nodes[i].neff, err);
     return finish(row, r, err);
 }
@@ -256,6 +291,22 @@ static int write_tensors(const struct reference *ref, const char *dir, struct ky
     return finish(row, r, err);
 }
 
+/* A training step's weights are inputs to the NEFF; others stand in its files. */
+static bool holds_weights(const struct neff_var *var)
+{
+    const char *word = dma_memory_word(var);
+    return !strcmp(word, "WEIGHT") || !strcmp(word, "INPUT");
+}
+
+/* The words are those of DmaPacket.queue_type, and "weights" for a data queue that loads some. */
+static const char *queue_type(const struct dma_queues *q, uint32_t set)
+{
+    for (size_t b = 0; b < q->block_count && !strcmp(q->sets[set].type, "data"); b++)
+        if (q->blocks[b].set == set && holds_weights(q->blocks[b].from_var))
+            return "weights";
+    return q->sets[set].type;
+}
+
 static int write_queues(const struct reference *ref, const char *dir, struct kymo_err *err)
 {
     struct parquet_row *row;
@@ -266,9 +317,8 @@ static int write_queues(const struct reference *ref, const char *dir, struct kym
     for (size_t i = 0; i < q->hwq_count && r == 0; i++) {
         const struct dma_hwq *h = &q->hwqs[i];
         const struct dma_set *set = &q->sets[h->set];
-        bool weights = h->usage->queue_type == NTFF__DMA_QUEUE_TYPE__DMA_QUEUE_WEIGHTS && !set->dynamic;
         parquet_row_string(row, KYMO_DMA_QUEUES_INFO_NAME, set->name);
-        parquet_row_string(row, KYMO_DMA_QUEUES_INFO_TYPE, weights ? "weights" : set->type);
+        parquet_row_string(row, KYMO_DMA_QUEUES_INFO_TYPE, queue_type(q, h->set));
         parquet_row_int(row, KYMO_DMA_QUEUES_INFO_PCORE_IDX, set->pcore);
         parquet_row_int(row, KYMO_DMA_QUEUES_INFO_IDX, h->usage->queue_index);
         parquet_row_int(row, KYMO_DMA_QUEUES_INFO_ENGINE_IDX, h->usage->engine_index);

@@ -26,9 +26,9 @@ bool manifest_is_id(const char *id);
 bool manifest_is_file_name(const char *name);
 
 /*
- * -EPROTO with the reason unless: it unpacks; no text holds a NUL and no field is there twice; version is 1; the id is one; every file has a name of its own, a size and
- * a SHA-256; numbers of files and labels and lengths of texts are within the limits above. Free the result with
- * kymo__manifest__capture__free_unpacked.
+ * -EPROTO with the reason unless: it unpacks; no text holds a NUL and no field is there twice; version is 1; the id is
+ * one; every file has a name of its own, a size and a SHA-256; numbers of files and labels and lengths of texts are
+ * within the limits above. Free the result with kymo__manifest__capture__free_unpacked.
  */
 int manifest_parse(const void *data, size_t n, Kymo__Manifest__Capture **ret, struct kymo_err *err) KYMO_MUST_CHECK;
 void manifest_freep(Kymo__Manifest__Capture **m);
