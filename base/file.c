@@ -42,6 +42,7 @@ const struct kymo_file_ops kymo_file_ops_system = {
     .unlink = unlink,
     .mkdir = mkdir,
     .rmdir = rmdir,
+    .statvfs = statvfs,
 };
 
 static const struct kymo_file_ops *ops = &kymo_file_ops_system;
@@ -142,6 +143,16 @@ int kymo_file_open_regular(const char *path, uint64_t *ret_size, struct kymo_err
     int kept = fd;
     fd = -1;
     return kept;
+}
+
+int kymo_file_free_bytes(const char *path, uint64_t *ret_bytes, struct kymo_err *err)
+{
+    struct statvfs st;
+    if (ops->statvfs(path, &st) < 0)
+        return fail(err, "cannot see how much is free", path);
+    if (__builtin_mul_overflow(st.f_bavail, st.f_frsize, ret_bytes))
+        *ret_bytes = UINT64_MAX;
+    return 0;
 }
 
 int kymo_file_sync(int fd, const char *name, struct kymo_err *err)

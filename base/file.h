@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -26,6 +27,7 @@ struct kymo_file_ops {
     int (*unlink)(const char *path);
     int (*mkdir)(const char *path, mode_t mode);
     int (*rmdir)(const char *path);
+    int (*statvfs)(const char *path, struct statvfs *st);
 };
 
 extern const struct kymo_file_ops kymo_file_ops_system;
@@ -47,6 +49,8 @@ int kymo_file_pread_all(int fd, void *buf, size_t n, uint64_t off, const char *n
 int kymo_file_pwrite_all(int fd, const void *buf, size_t n, uint64_t off, const char *name,
                          struct kymo_err *err) KYMO_MUST_CHECK;
 int kymo_file_size(int fd, uint64_t *ret_size, const char *name, struct kymo_err *err) KYMO_MUST_CHECK;
+/* What an unprivileged writer may still use of the file system that holds path. */
+int kymo_file_free_bytes(const char *path, uint64_t *ret_bytes, struct kymo_err *err) KYMO_MUST_CHECK;
 int kymo_file_sync(int fd, const char *name, struct kymo_err *err) KYMO_MUST_CHECK;
 /* fsync of a directory, so that names in it survive. */
 int kymo_file_sync_dir(const char *path, struct kymo_err *err) KYMO_MUST_CHECK;
