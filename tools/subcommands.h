@@ -11,6 +11,7 @@
     X(ntff, "show what a device profile file holds")                                                                   \
     X(process, "make tables from device profiles")                                                                     \
     X(query, "run SQL over a profile's tables")                                                                        \
+    X(spool, "check, dump or repair a host's spool of captures")                                                       \
     X(verify, "prove that every record of a profile is accounted for")
 
 #define X(name, help) int kymo_##name##_main(int argc, char **argv);
