@@ -423,6 +423,17 @@ static int cut_unvouched(void *ctx, const char *name, struct kymo_err *err)
     return cut_out(c, "captures", name, "is no capture's", false, err);
 }
 
+static int cut_neff(void *ctx, const char *name, struct kymo_err *err)
+{
+    struct check *c = ctx;
+    struct spool_check_result found = {0};
+    struct check quiet = {.dir = c->dir, .contents = true, .say = count_only, .result = &found};
+    int code = check_neff_name(&quiet, name, err);
+    if (code < 0 || found.problems == 0)
+        return code;
+    return cut_out(c, "neff", name, "is not the NEFF that it is named after", false, err);
+}
+
 /* A damaged journal is copied before opening replaces it. */
 static int cut_before_opening(struct check *c, struct kymo_err *err)
 {
@@ -462,17 +473,6 @@ static int repair_entry(struct check *c, struct spool *s, const struct spool_ent
         return r < 0 ? r : spool_lose(s, seq, SPOOL_UNREADABLE, err);
     }
     return 0;
-}
-
-static int cut_neff(void *ctx, const char *name, struct kymo_err *err)
-{
-    struct check *c = ctx;
-    struct spool_check_result found = {0};
-    struct check quiet = {.dir = c->dir, .contents = true, .say = count_only, .result = &found};
-    int code = check_neff_name(&quiet, name, err);
-    if (code < 0 || found.problems == 0)
-        return code;
-    return cut_out(c, "neff", name, "is not the NEFF that it is named after", false, err);
 }
 
 int spool_repair(const char *dir, spool_say *say_fn, void *ctx, struct kymo_err *err)

@@ -148,9 +148,10 @@ int spool_begin(struct spool *s, const char *id, struct spool_capture **ret, str
     int r = 0;
     if (!c->entry || !c->dir || !c->target)
         r = kymo_err_set(err, -ENOMEM, "out of memory");
-    else if (spool_exists(c->target) || kymo_file_ops()->mkdir(c->dir, 0700) < 0)
-        r = kymo_err_set(err, spool_exists(c->target) ? -EEXIST : -errno, "%s: cannot make it: %s", c->dir,
-                         strerror(spool_exists(c->target) ? EEXIST : errno));
+    else if (spool_exists(c->target))
+        r = kymo_err_set(err, -EEXIST, "%s: is there already", c->target);
+    else if (kymo_file_ops()->mkdir(c->dir, 0700) < 0)
+        r = kymo_err_set(err, -errno, "%s: cannot make it: %s", c->dir, strerror(errno));
     if (r < 0) {
         spool_entry_free(c->entry);
         kymo_free(c->dir);
