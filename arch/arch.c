@@ -1,6 +1,7 @@
 #include "arch/arch.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -35,6 +36,16 @@ const struct kymo_arch *kymo_arch_find(const char *name)
     }
     const struct kymo_instance *instance = kymo_instance_find(name);
     return instance ? archs[instance->gen] : NULL;
+}
+
+const struct kymo_arch *kymo_arch_of_target(const char *target)
+{
+    char name[32];
+    if (!target)
+        return NULL;
+    (void)snprintf(name, sizeof name, "%s%.*s", target[0] == 'v' ? "NC" : "", (int)(strcspn(target, "/") % sizeof name),
+                   target);
+    return kymo_arch_find(name);
 }
 
 const struct kymo_instance *kymo_instance_find(const char *type)

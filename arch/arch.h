@@ -96,6 +96,8 @@ struct kymo_arch {
 const struct kymo_arch *kymo_arch_get(enum kymo_generation gen);
 /* By generation ("Trn2", any case), code name, NCv3, or instance type ("trn2.48xlarge"); NULL when unknown. */
 const struct kymo_arch *kymo_arch_find(const char *name);
+/* A NEFF's target: sunda, v2 or sunda/v2. NULL for "*", for NULL and for what is not known. */
+const struct kymo_arch *kymo_arch_of_target(const char *target);
 
 struct kymo_instance {
     const char *type; /* trn2.48xlarge */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define VERSION_NUMBERS_MAX 6
 #define MIB (1ull << 20)
 #define RING_MB_MAX 65536 /* more than any device memory could spare for one ring */
 
@@ -86,6 +87,21 @@ int kymo_ring_sizes_from_env(const char *(*get)(void *ctx, const char *name), vo
     }
     *ret = sizes;
     return 0;
+}
+
+bool kymo_version_valid(const char *version)
+{
+    size_t numbers = 0;
+    for (const char *p = version; numbers < VERSION_NUMBERS_MAX; p++) {
+        size_t digits = strspn(p, "0123456789");
+        if (!digits || digits > 9)
+            return false;
+        numbers++;
+        p += digits;
+        if (*p != '.')
+            return *p == '\0';
+    }
+    return false;
 }
 
 int kymo_version_compare(const char *a, const char *b)

@@ -77,5 +77,6 @@ size_t kymo_ring_plan(const struct kymo_arch *arch, unsigned first_pcore, unsign
 
 /* Compares dotted versions number by number ("2.9" < "2.31.1"): <0, 0, >0. */
 int kymo_version_compare(const char *a, const char *b);
+bool kymo_version_valid(const char *version); /* numbers with points between them */
 
 #endif

@@ -176,6 +176,29 @@ int kymo_file_rename(const char *from, const char *to, struct kymo_err *err)
     return ops->rename(from, to) < 0 ? fail(err, "cannot rename to it", to) : 0;
 }
 
+static int check_place(const char *path, const char *const *inputs, size_t n_inputs, struct kymo_err *err)
+{
+    struct stat there, input;
+
+    if (lstat(path, &there) < 0)
+        return errno == ENOENT ? 0 : fail(err, "cannot stat", path);
+    for (size_t i = 0; i < n_inputs; i++)
+        if (stat(inputs[i], &input) == 0 && input.st_dev == there.st_dev && input.st_ino == there.st_ino)
+            return kymo_err_set(err, -EEXIST, "%s: is the input %s, will not be replaced", path, inputs[i]);
+    if (!S_ISREG(there.st_mode))
+        return kymo_err_set(err, -EEXIST, "%s: not a regular file, will not be replaced", path);
+    return 0;
+}
+
+int kymo_file_check_target(const char *path, const char *const *inputs, size_t n_inputs, struct kymo_err *err)
+{
+    char *tmp KYMO_FREE = kymo_asprintf("%s.tmp", path);
+    if (!tmp)
+        return kymo_err_set(err, -ENOMEM, "out of memory");
+    int r = check_place(path, inputs, n_inputs, err);
+    return r < 0 ? r : check_place(tmp, inputs, n_inputs, err);
+}
+
 int kymo_file_mkdirs(const char *path, struct kymo_err *err)
 {
     char part[PATH_MAX];

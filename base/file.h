@@ -58,6 +58,10 @@ int kymo_file_sync_dir(const char *path, struct kymo_err *err) KYMO_MUST_CHECK;
 int kymo_file_sync_parent(const char *path, struct kymo_err *err) KYMO_MUST_CHECK;
 /* -EEXIST: to is a device, a pipe or a socket, which nothing here replaces. */
 int kymo_file_rename(const char *from, const char *to, struct kymo_err *err) KYMO_MUST_CHECK;
+/* 0 when a file may be written to path by way of path.tmp: what is there is a regular file, and neither is one of the
+ * inputs. -EEXIST with the reason. */
+int kymo_file_check_target(const char *path, const char *const *inputs, size_t n_inputs,
+                           struct kymo_err *err) KYMO_MUST_CHECK;
 /* mkdir -p. An existing directory is fine. */
 int kymo_file_mkdirs(const char *path, struct kymo_err *err) KYMO_MUST_CHECK;
 /* Removes a file, or a directory with all below it; never follows links; absent is fine. */

@@ -54,17 +54,6 @@ static bool parse(int argc, char **argv, struct options *o)
     return o->help || o->file || wrong("no file is named", "");
 }
 
-/* Targets are written as sunda, v2, sunda/v2 or *. */
-static const struct kymo_arch *arch_of_target(const char *target)
-{
-    char name[32];
-    const char *slash = target ? strchr(target, '/') : NULL;
-    int n = slash ? (int)(slash - target) : -1;
-    (void)snprintf(name, sizeof name, "%s%.*s", target && target[0] == 'v' ? "NC" : "", n, target ? target : "");
-    const struct kymo_arch *arch = kymo_arch_find(name);
-    return arch ? arch : kymo_arch_get(KYMO_GEN_TRN2);
-}
-
 static int inspect(const struct options *o)
 {
     struct neff_print p = {.engine = KYMO_ENGINE_INVALID, .instructions = o->instructions};
@@ -85,7 +74,9 @@ static int inspect(const struct options *o)
     }
     p.neff = n;
     if (!p.arch)
-        p.arch = arch_of_target(neff_target(n));
+        p.arch = kymo_arch_of_target(neff_target(n));
+    if (!p.arch)
+        p.arch = kymo_arch_get(KYMO_GEN_TRN2);
     int r = o->json ? neff_print_json(&p, stdout) : neff_print_text(&p, stdout);
     if (r < 0 || fflush(stdout) != 0 || ferror(stdout)) {
         (void)fprintf(stderr, "kymo neff: cannot write: %s\n", strerror(r < 0 ? -r : errno));

@@ -139,6 +139,10 @@ int sim_cmd_device_main(int argc, char **argv)
     if (code >= 0)
         return code;
     kymo_log_init("kymo-sim device", KYMO_LOG_INFO);
+    if (args.driver && !kymo_version_valid(args.driver)) {
+        (void)fprintf(stderr, "kymo-sim device: --driver %.64s: no version such as 2.31.0\n", args.driver);
+        return 2;
+    }
     if (serve(&args, &err) < 0) {
         kymo_log(KYMO_LOG_ERROR, "%s", err.text);
         return 1;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/options.h"
 #include "driver-iface/sim/sim_model.h"
 #include "driver-iface/sim/sim_subcommands.h"
@@ -84,7 +85,8 @@ static const struct kymo_option rows[] = {
 
 static const struct kymo_options spec = {
     .program = "kymo-sim neff",
-    .about = "Makes a compiled program of a stated shape, with its debug layers.",
+    .about = "Makes a compiled program of a stated shape, with its debug layers.\n"
+             "Exit code: 0 done, 1 failed, 2 wrong usage.",
     .rows = rows,
 };
 
@@ -158,7 +160,7 @@ int sim_cmd_neff_main(int argc, char **argv)
         (void)fprintf(stderr, "kymo-sim neff: %s\n", err.text);
         return 2;
     }
-    if (build_and_write(&r, &err) < 0) {
+    if (kymo_file_check_target(r.output, NULL, 0, &err) < 0 || build_and_write(&r, &err) < 0) {
         (void)fprintf(stderr, "kymo-sim neff: %s\n", err.text);
         return 1;
     }

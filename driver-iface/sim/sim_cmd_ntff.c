@@ -7,7 +7,9 @@
 #include "arch/arch.h"
 #include "arch/ring.h"
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/options.h"
+#include "driver-iface/sim/sim_buffers.h"
 #include "driver-iface/sim/sim_ntff.h"
 #include "driver-iface/sim/sim_subcommands.h"
 #include "driver-iface/sim/sim_truth.h"
@@ -139,47 +141,13 @@ static const struct kymo_option rows[] = {
 
 static const struct kymo_options spec = {
     .program = "kymo-sim ntff",
-    .about = "Executes programs on a simulated device and writes the profile, without a runtime in between.",
+    .about = "Executes programs on a simulated device and writes the profile, without a runtime in between.\n"
+             "Exit code: 0 done, 1 failed, 2 wrong usage.",
     .rows = rows,
 };
 
-/* getenv-like source of --buffer options. */
-static const char *buffer_env(void *ctx, const char *name)
-{
-    const struct options *o = ctx;
-    static const char prefix[] = "NEURON_RT_PROFILE_BUF_";
-    if (strncmp(name, prefix, sizeof prefix - 1) != 0)
-        return NULL;
-    const char *ring = name + sizeof prefix - 1;
-    for (size_t i = o->buffers.n; i-- > 0;) {
-        size_t n = strcspn(o->buffers.items[i], "=");
-        if (!strncmp(ring, o->buffers.items[i], n) && !strcmp(ring + n, "_MB"))
-            return o->buffers.items[i][n] ? o->buffers.items[i] + n + 1 : "";
-    }
-    return NULL;
-}
-
-static int check_buffers(const struct options *o, struct kymo_err *err)
-{
-    for (size_t i = 0; i < o->buffers.n; i++) {
-        size_t n = strcspn(o->buffers.items[i], "=");
-        bool known = false;
-        for (unsigned ring = 0; ring < KYMO_RING_MAX; ring++)
-            known =
-                known || (strlen(kymo_ring_name(ring)) == n && !strncmp(kymo_ring_name(ring), o->buffers.items[i], n));
-        if (!known)
-            return kymo_err_set(err, -EINVAL, "--buffer %s: no such ring", o->buffers.items[i]);
-    }
-    return 0;
-}
-
 static int plan_rings(struct run *r, struct kymo_err *err)
 {
-    int rc = check_buffers(r->o, err);
-    if (rc >= 0)
-        rc = kymo_ring_sizes_from_env(buffer_env, (void *)(uintptr_t)r->o, &r->sizes, err);
-    if (rc < 0)
-        return rc;
     unsigned engine;
     r->h2d_reasons = kymo_h2d_reasons(r->arch, r->first_pcore, r->lnc, r->o->driver, &r->sizes, &engine);
     r->plan_count = kymo_ring_plan(r->arch, r->first_pcore, r->lnc, r->o->driver, &r->sizes, r->plan);
@@ -194,8 +162,6 @@ static int plan_rings(struct run *r, struct kymo_err *err)
 
 static int load_images(struct run *r, struct kymo_err *err)
 {
-    if (r->o->neffs.n > NEFFS_MAX)
-        return kymo_err_set(err, -E2BIG, "more than %d times --neff", NEFFS_MAX);
     for (size_t i = 0; i < r->o->neffs.n; i++) {
         struct neff *neff = NULL;
         int rc = neff_open(r->o->neffs.items[i], NEFF_NO_DEBUG, &neff, err);
@@ -343,9 +309,20 @@ static int resolve(struct run *r, struct kymo_err *err)
     return 0;
 }
 
+/* All that the command line alone shows to be wrong. */
+static int check_options(struct run *r, struct kymo_err *err)
+{
+    if (r->o->neffs.n > NEFFS_MAX)
+        return kymo_err_set(err, -E2BIG, "more than %d times --neff", NEFFS_MAX);
+    if (!kymo_version_valid(r->o->driver))
+        return kymo_err_set(err, -EINVAL, "--driver %.64s: no version such as 2.31.0", r->o->driver);
+    int rc = sim_buffers_parse(&r->o->buffers, &r->sizes, err);
+    return rc < 0 ? rc : resolve(r, err);
+}
+
 static int run_all(struct run *r, struct kymo_err *err)
 {
-    int rc = resolve(r, err);
+    int rc = kymo_file_check_target(r->o->output, r->o->neffs.items, r->o->neffs.n, err);
     if (rc >= 0)
         rc = load_images(r, err);
     if (rc >= 0)
@@ -390,11 +367,11 @@ int sim_cmd_ntff_main(int argc, char **argv)
         return code;
     struct run r = {.o = &o};
     struct kymo_err err = {0};
-    int rc = run_all(&r, &err);
+    int wrong = check_options(&r, &err), rc = wrong < 0 ? wrong : run_all(&r, &err);
     if (rc < 0)
-        (void)fprintf(stderr, "kymo-sim ntff: %s\n", err.text);
+        (void)fprintf(stderr, "kymo-sim ntff: %s%s\n", err.text, wrong < 0 ? "; see kymo-sim ntff --help" : "");
     else
         print_counts(&r);
     release(&r);
-    return rc < 0;
+    return wrong < 0 ? 2 : rc < 0;
 }

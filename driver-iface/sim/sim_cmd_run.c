@@ -21,6 +21,8 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "driver-iface/sim/sim_buffers.h"
+#include "driver-iface/sim/sim_captures.h"
 #include "driver-iface/sim/sim_job.h"
 #include "driver-iface/sim/sim_subcommands.h"
 
@@ -144,7 +146,10 @@ static const struct kymo_option rows[] = {
 
 static const struct kymo_options spec = {
     .program = "kymo-sim run",
-    .about = "Runs a training job on simulated devices and captures it through the runtime's profile interface.",
+    .about =
+        "Runs a training job on simulated devices and captures it through the runtime's profile interface.\n"
+        "Exit code: 0 done; 1 something failed, as a capture that could not be written; 2 wrong usage; 3 an execution\n"
+        "failed; 128 + N ended by signal N.",
     .rows = rows};
 
 struct job {
@@ -156,7 +161,10 @@ struct job {
     uint64_t slow_rank; /* UINT64_MAX: none */
     const char *slow_factor;
     uint64_t fail_execution;        /* 0: none */
+    uint64_t windows;               /* of --capture-steps */
     pid_t device, ranks[RANKS_MAX]; /* 0: not running */
+    pid_t pids[RANKS_MAX];          /* the same, kept after the end */
+    int codes[RANKS_MAX];
     int stop_signal;
 };
 
@@ -172,41 +180,51 @@ static int parse_u64(const char *text, char stop, uint64_t *ret, const char **re
     return 0;
 }
 
+static bool is_factor(const char *text)
+{
+    char *end = NULL;
+    double v = strtod(text, &end);
+    return end != text && *end == '\0' && v >= 0.01 && v <= 100.0;
+}
+
+/* A window is a run of captured steps; each ends in a profile. */
+static int count_windows(struct job *j, struct kymo_err *err)
+{
+    const struct args *a = j->args;
+    bool before = false, in;
+    for (uint64_t step = 0; step < a->steps; step++) {
+        int r = sim_job_step_in(a->capture_steps, step, &in, err);
+        if (r < 0)
+            return r;
+        j->windows += in && !before;
+        before = in;
+    }
+    if (!j->windows)
+        return kymo_err_set(err, -EINVAL, "--capture-steps %.64s: nothing to capture, the job has steps 0 to %llu",
+                            a->capture_steps, (unsigned long long)a->steps - 1);
+    return 0;
+}
+
 static int check_numbers(struct job *j, struct kymo_err *err)
 {
     const struct args *a = j->args;
     const char *rest;
     uint64_t step;
-    bool in;
 
     j->slow_rank = UINT64_MAX;
-    if (a->slow_rank && (parse_u64(a->slow_rank, ':', &j->slow_rank, &j->slow_factor) < 0 || j->slow_rank >= a->ranks))
-        return kymo_err_set(err, -EINVAL, "--slow-rank %s: not RANK:FACTOR of one of %llu ranks", a->slow_rank,
-                            (unsigned long long)a->ranks);
+    if (a->slow_rank && (parse_u64(a->slow_rank, ':', &j->slow_rank, &j->slow_factor) < 0 || j->slow_rank >= a->ranks ||
+                         !is_factor(j->slow_factor)))
+        return kymo_err_set(err, -EINVAL, "--slow-rank %s: not RANK:FACTOR of one of %llu ranks, 0.01 to 100 times",
+                            a->slow_rank, (unsigned long long)a->ranks);
     if (a->fail_step) {
         if (parse_u64(a->fail_step, 0, &step, &rest) < 0 || step >= a->steps)
             return kymo_err_set(err, -EINVAL, "--fail-step %s: not a step from 0 to %llu", a->fail_step,
                                 (unsigned long long)a->steps - 1);
         j->fail_execution = step * a->neffs.n + 1;
     }
-    return a->capture_steps ? sim_job_step_in(a->capture_steps, 0, &in, err) : 0;
-}
-
-static int check_buffers(const struct args *a, struct kymo_err *err)
-{
-    for (size_t i = 0; i < a->buffers.n; i++) {
-        const char *item = a->buffers.items[i], *eq = strchr(item, '=');
-        bool known = false;
-
-        for (int r = 0; eq && r < KYMO_RING_MAX; r++) {
-            const char *name = kymo_ring_name((enum kymo_ring)r);
-
-            known = known || (strlen(name) == (size_t)(eq - item) && strncmp(name, item, (size_t)(eq - item)) == 0);
-        }
-        if (!known)
-            return kymo_err_set(err, -EINVAL, "--buffer %s: not RING=MB with a ring such as DMA or H2D_DMA", item);
-    }
-    return 0;
+    if (a->driver && !kymo_version_valid(a->driver))
+        return kymo_err_set(err, -EINVAL, "--driver %.64s: no version such as 2.31.0", a->driver);
+    return a->capture_steps ? count_windows(j, err) : 0;
 }
 
 static int check_instance(struct job *j, struct kymo_err *err)
@@ -281,19 +299,24 @@ static int find_programs(struct job *j, struct kymo_err *err)
     return kymo_err_set(err, -ENOENT, "libnrt.so.1 is not beside %s", j->self);
 }
 
-static int prepare(struct job *j, struct kymo_err *err)
+/* All that the command line alone shows to be wrong. */
+static int check_arguments(struct job *j, struct kymo_err *err)
 {
-    char captures[PATH_MAX];
+    struct kymo_ring_sizes sizes;
     int r = check_numbers(j, err);
 
     if (r == 0)
-        r = check_buffers(j->args, err);
+        r = sim_buffers_parse(&j->args->buffers, &sizes, err);
     if (r == 0)
         r = check_instance(j, err);
-    if (r == 0)
-        r = check_mode(j, err);
-    if (r == 0)
-        r = find_programs(j, err);
+    return r < 0 ? r : check_mode(j, err);
+}
+
+static int prepare(struct job *j, struct kymo_err *err)
+{
+    char captures[PATH_MAX];
+    int r = find_programs(j, err);
+
     if (r == 0)
         r = format(captures, err, j->args->output, "/captures");
     if (r == 0)
@@ -481,15 +504,16 @@ static int start_ranks(struct job *j, struct kymo_err *err)
         }
         if (pid < 0)
             return kymo_err_set(err, -errno, "no process for rank %llu: %s", (unsigned long long)r, strerror(errno));
-        j->ranks[r] = pid;
+        j->ranks[r] = j->pids[r] = pid;
     }
     return 0;
 }
 
-static void report(uint64_t rank, int status, int *worst)
+static void report(struct job *j, uint64_t rank, int status, int *worst)
 {
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 
+    j->codes[rank] = code;
     if (code == 0)
         return;
     kymo_log(KYMO_LOG_ERROR, "rank %llu ended with %d%s", (unsigned long long)rank, code,
@@ -510,7 +534,7 @@ static bool reap(struct job *j, int *worst)
             continue;
         if (waitpid(j->ranks[r], &status, WNOHANG) == j->ranks[r]) {
             j->ranks[r] = 0;
-            report(r, status, worst);
+            report(j, r, status, worst);
         } else {
             running = true;
         }
@@ -544,6 +568,56 @@ static int wait_for_ranks(struct job *j, const sigset_t *stop)
             signal_ranks(j, SIGKILL);
     }
     return worst;
+}
+
+/* Profiles that a rank with this exit code must have left. A continuous capture's are named by the job, which hears
+ * itself whether they were written. */
+static uint64_t expected_captures(const struct job *j, int code)
+{
+    bool failed = code == 3;
+
+    switch (j->mode) {
+    case MODE_MODEL:
+        return failed ? 0 : j->args->neffs.n;
+    case MODE_SESSION:
+        return failed ? 0 : j->windows ? j->windows : 1;
+    case MODE_ON_FAILURE:
+        return failed;
+    default:
+        return 0;
+    }
+}
+
+static int check_rank_captures(const struct job *j, uint64_t rank)
+{
+    uint64_t want = expected_captures(j, j->codes[rank]);
+    struct sim_captures have = {0};
+    struct kymo_err err = {0};
+
+    if (j->codes[rank] != 0 && j->codes[rank] != 3)
+        return 0;
+    if (sim_captures_count(j->captures, j->pids[rank], &have, &err) < 0) {
+        kymo_log(KYMO_LOG_ERROR, "%s", err.text);
+        return 1;
+    }
+    if (have.empty)
+        kymo_log(KYMO_LOG_WARNING, "rank %llu: %zu captures are empty: nothing was executed in them",
+                 (unsigned long long)rank, have.empty);
+    if (have.written + have.empty >= want)
+        return 0;
+    kymo_log(KYMO_LOG_ERROR, "rank %llu: %zu of %llu captures were written; the runtime said why",
+             (unsigned long long)rank, have.written + have.empty, (unsigned long long)want);
+    return 1;
+}
+
+static int check_captures(const struct job *j)
+{
+    int code = 0;
+
+    for (uint64_t r = 0; r < j->args->ranks; r++)
+        if (check_rank_captures(j, r) != 0)
+            code = 1;
+    return code;
 }
 
 static void stop_device(struct job *j)
@@ -589,6 +663,8 @@ static int run(struct job *j)
         kymo_log(KYMO_LOG_WARNING, "%s, ignoring", err.text);
     if (j->stop_signal)
         return 128 + j->stop_signal;
+    if (r == 0 && (worst == 0 || worst == 3) && check_captures(j) != 0)
+        return 1;
     return r < 0 ? 1 : worst;
 }
 
@@ -596,6 +672,7 @@ int sim_cmd_run_main(int argc, char **argv)
 {
     struct args args;
     struct job *j;
+    struct kymo_err err = {0};
     int code = kymo_options_main(&spec, argc, argv, &args);
 
     if (code >= 0)
@@ -605,7 +682,12 @@ int sim_cmd_run_main(int argc, char **argv)
     if (!j)
         return 1;
     j->args = &args;
-    code = run(j);
+    if (check_arguments(j, &err) < 0) {
+        (void)fprintf(stderr, "kymo-sim run: %s; see kymo-sim run --help\n", err.text);
+        code = 2;
+    } else {
+        code = run(j);
+    }
     kymo_free(j);
     return code;
 }

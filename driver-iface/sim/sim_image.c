@@ -102,6 +102,17 @@ static int build_core(struct sim_image *im, unsigned pcore, uint64_t *address, s
     return r;
 }
 
+/* Trn1 and Inf2 run the same programs. */
+static int check_target(const struct kymo_arch *arch, const struct neff *neff, struct kymo_err *err)
+{
+    const char *target = neff_target(neff);
+    const struct kymo_arch *wanted = kymo_arch_of_target(target);
+    if (!wanted || !strcmp(wanted->nc_version, arch->nc_version))
+        return 0;
+    return kymo_err_set(err, -EINVAL, "%s: made for %s (target %s), the instance is %s", neff_path(neff), wanted->name,
+                        target, arch->name);
+}
+
 static int find_subgraphs(struct sim_image *im, struct neff *neff, struct kymo_err *err)
 {
     for (unsigned p = 0; p < im->lnc; p++) {
@@ -120,6 +131,8 @@ int sim_image_build(const struct kymo_arch *arch, unsigned lnc, struct neff *nef
                     struct sim_image **ret, struct kymo_err *err)
 {
     int r = kymo_arch_check_lnc(arch, lnc, err);
+    if (r == 0)
+        r = check_target(arch, neff, err);
     if (r < 0)
         return r;
     struct sim_image *im KYMO_CLEANUP(sim_image_freep) = KYMO_NEW(struct sim_image);

@@ -219,6 +219,8 @@ int neff_writer_write(struct neff_writer *w, const struct neff_header *header, c
     if (r == 0)
         r = fill_header(header, &file, err);
     if (r == 0)
+        r = kymo_file_check_target(path, NULL, 0, err);
+    if (r == 0)
         r = kymo_file_write_atomic(path, file.data, file.len, err);
     kymo_buf_done(&file);
     return r;

@@ -245,7 +245,10 @@ static int publish(struct writer *w)
     w->chunk = kymo_malloc(CHUNK);
     if (!tmp || !w->chunk)
         return out_of_memory(w);
-    int r = write_file(w, tmp);
+    int r = kymo_file_check_target(w->path, NULL, 0, w->err);
+    if (r < 0)
+        return r;
+    r = write_file(w, tmp);
     if (r == 0)
         r = kymo_file_rename(tmp, w->path, w->err);
     if (r < 0) {

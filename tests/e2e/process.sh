@@ -90,8 +90,23 @@ gives 0 '' "$kymo" process -s a.ntff -n mlp.neff --data-path data
 names=$(ls data/profiles/global)
 [ "$(wc -l <<<"$names")" = 2 ] || die "two profiles, but: $names"
 ! grep -Evq '^job-[A-Za-z0-9._-]+-20260101T000000Z-nc0-[0-9a-f]{12}@latest$' <<<"$names" || die "names: $names"
-mkdir man && cp a.ntff man && printf '\022\003c/1\032\004.job \003*\001h\162\010\012\006a.ntff' >man/manifest.pb
-gives 0 '/_job-h-r3-c_1-nc0-[0-9a-f]{12}@latest$' "$kymo" process -d man -n mlp.neff --data-path manifest
+mkdir man && cp a.ntff man && python3 - <<'END'
+import hashlib
+
+def varint(n):
+    return bytes([n & 127 | 128]) + varint(n >> 7) if n > 127 else bytes([n])
+
+def field(number, value):
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+data = open("a.ntff", "rb").read()
+entry = field(1, b"a.ntff") + field(2, 1) + field(3, len(data)) + field(4, hashlib.sha256(data).digest())
+with open("man/manifest.pb", "wb") as out:
+    out.write(field(1, 1) + field(2, b"c1") + field(3, b".a job") + field(4, 3) + field(5, b"h") + field(14, entry))
+END
+gives 0 '/_a_job-h-r3-c1-nc0-[0-9a-f]{12}@latest$' "$kymo" process -d man -n mlp.neff --data-path manifest
 mkdir -p host_pid_7/123 && cp a.ntff b.ntff mlp.neff host_pid_7/123
 gives 0 'job-host-7-123-nc0-' "$kymo" process -d host_pid_7/123 --data-path session
 [ "$(ls session/profiles/global | wc -l)" = 2 ] || die "two profiles of one core: $(ls session/profiles/global)"
@@ -116,6 +131,20 @@ for command in "$kymo --help" "$kymo process -s a.ntff -n mlp.neff --help" "$pro
     (ulimit_write $command) 2>/dev/null || code=$?
     [ $code = 1 ] || die "exit code $code instead of 1 where the output cannot be written: $command"
 done
+
+# kymo-sim replaces regular files only, and none of its inputs.
+for there in mine link mlp.neff; do
+    gives 1 'will not be replaced' "$sim" ntff --neff mlp.neff --output "$there"
+    [ $there = mlp.neff ] || gives 1 'will not be replaced' "$sim" neff --model mlp --arch trn2 --output "$there"
+done
+ln mlp.neff same.neff && gives 1 'is the input' "$sim" ntff --neff mlp.neff --output same.neff
+ln -s file to.ntff.tmp && gives 1 'will not be replaced' "$sim" ntff --neff mlp.neff --output to.ntff
+[ "$(cat mine/notes.txt)" = mine ] && [ "$(cat file)" = plain ] && [ -L link ] || die "something was replaced"
+gives 2 'executions: 0 is outside' "$sim" ntff --neff mlp.neff --output x.ntff --executions 0
+gives 2 'driver new: no version' "$sim" ntff --neff mlp.neff --output x.ntff --driver new
+gives 2 'buffer.*DMA.*not a whole number' "$sim" ntff --neff mlp.neff --output x.ntff --buffer DMA=x
+gives 2 'no instance type' "$sim" ntff --neff mlp.neff --output x.ntff --instance none
+gives 1 'mlp.neff: made for Trn2 .*instance is Trn3' "$sim" ntff --neff mlp.neff --output x.ntff --instance trn3.48xlarge
 
 cat mlp.neff other.neff a.ntff b.ntff | sha256sum | cmp - inputs || die "an input has changed"
 echo "process: all passed"

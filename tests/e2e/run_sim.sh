@@ -134,12 +134,30 @@ run slow 0 --instance trn2.48xlarge --lnc 2 --ranks 2 --steps 2 --slow-rank 1:3 
 check_profiles slow
 
 # What cannot be is refused before anything starts.
-run refused 1 --instance inf2.48xlarge --lnc 2 --neff "$work/lnc2.neff"
-run refused 1 --instance trn2.3xlarge --lnc 2 --ranks 5 --neff "$work/lnc2.neff"
-run refused 1 --async --mode model --neff "$work/lnc2.neff"
+run refused 2 --instance inf2.48xlarge --lnc 2 --neff "$work/lnc2.neff"
+run refused 2 --instance trn2.3xlarge --lnc 2 --ranks 5 --neff "$work/lnc2.neff"
+run refused 2 --async --mode model --neff "$work/lnc2.neff"
 run refused 1 --neff "$work/absent.neff"
-run refused 1 --buffer NOTHING=1 --neff "$work/lnc2.neff"
+run refused 2 --buffer NOTHING=1 --neff "$work/lnc2.neff"
 run refused 2 --ranks 0 --neff "$work/lnc2.neff"
+run refused 2 --slow-rank 0:0 --neff "$work/lnc2.neff"
+run refused 2 --driver new --neff "$work/lnc2.neff"
+run refused 2 --buffer DMA=x --neff "$work/lnc2.neff"
+run refused 2 --mode session --steps 2 --capture-steps 2-3 --neff "$work/lnc2.neff"
+grep -q 'nothing to capture, the job has steps 0 to 1' "$work/refused.log" || die "nothing said of steps that are not there"
+"$sim" neff --model mlp --arch trn2 --output "$work/mlp.neff" >/dev/null
+run refused 1 --instance trn1.32xlarge --neff "$work/mlp.neff"
+grep -q 'made for Trn2' "$work/refused.log" || die "nothing said of the generation"
+
+# Captures that cannot be written, for their names are too long.
+deep=$work/deep
+while [ ${#deep} -lt 3895 ]; do deep+=/$(printf 'd%.0s' {1..99}); done
+for mode in model session; do
+    code=0
+    timeout -k 5 100 "$sim" run --lnc 1 --steps 1 --mode $mode --neff "$work/lnc1.neff" --output "$deep" >"$work/deep.log" 2>&1 || code=$?
+    [ $code = 1 ] || die "$mode: exit code $code instead of 1 without a capture"
+    grep -q '0 of 1 captures were written' "$work/deep.log" || die "$mode: nothing said of the capture"
+done
 
 # A run that is told to stop writes its sessions and takes everything down.
 "$sim" run --instance trn2.48xlarge --lnc 2 --ranks 2 --steps 1000000 --mode session --neff "$work/lnc2.neff" \

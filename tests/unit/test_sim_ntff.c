@@ -230,23 +230,23 @@ static void test_wrong_use(void **state)
     assert_int_equal(command("--neff %D"
                              "one.neff --lnc 1 --buffer NONE=1 --output %D"
                              "x.ntff"),
-                     1);
+                     2);
     assert_int_equal(command("--neff %D"
                              "one.neff --lnc 1 --buffer DMA=x --output %D"
                              "x.ntff"),
-                     1);
+                     2);
     assert_int_equal(command("--neff %D"
                              "two.neff --lnc 2 --instance trn1.32xlarge --output %D"
                              "x.ntff"),
-                     1);
+                     2);
     assert_int_equal(command("--neff %D"
                              "one.neff --lnc 1 --instance p5.48xlarge --output %D"
                              "x.ntff"),
-                     1);
+                     2);
     assert_int_equal(command("--neff %D"
                              "one.neff --lnc 1 --vnc 4000 --output %D"
                              "x.ntff"),
-                     1);
+                     2);
     char *path = in_dir("x.ntff");
     assert_int_equal(access(path, F_OK), -1);
     kymo_free(path);
