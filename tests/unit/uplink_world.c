@@ -284,6 +284,8 @@ static void offer_some(struct world *w)
 
 static void take_front(struct kymo_buf *b, size_t n)
 {
+    if (n == 0)
+        return;
     memmove(b->data, b->data + n, b->len - n);
     b->len -= n;
 }
