@@ -121,7 +121,7 @@ static int send_need(struct uplink_recv *r, uint32_t ticket, bool have, const st
     need.ticket = ticket;
     need.has_have = need.have = have;
     need.wants = list;
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; c && i < n; i++) {
         if (c->items[i].received == c->items[i].size)
             continue;
         Kymo__Uplink__Want *want = &wants[need.n_wants];
