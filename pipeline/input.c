@@ -94,10 +94,10 @@ static void explain_missing(const struct input *in, const struct input_node *nod
     input_node_uuid(node, want);
     if (!in->neff_count) {
         warnings_add(w, "Missing NEFF",
-                     "no NEFF was given for uuid %s (%s): opcodes and operands come from the trace's own image, "
+                     "no %sNEFF was given for uuid %s (%s): opcodes and operands come from the trace's own image, "
                      "compiler columns and "
                      "DMA blocks are empty; give the NEFF with -n",
-                     want, node->info->neff_name ? node->info->neff_name : "");
+                     in->neff_unreadable ? "readable " : "", want, node->info->neff_name ? node->info->neff_name : "");
         return;
     }
     for (size_t i = 0; i < in->neff_count; i++) {
@@ -159,6 +159,7 @@ static void open_neffs(struct input *in, const char *const *paths, size_t n, str
         struct kymo_err why = {0};
         struct neff *neff;
         if (neff_open(paths[i], 0, &neff, &why) < 0) {
+            in->neff_unreadable = true;
             warnings_add(w, "Unreadable NEFF", "%s; it is left out: give a sound copy", why.text);
             continue;
         }

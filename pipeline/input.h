@@ -6,6 +6,7 @@
 #ifndef KYMO_PIPELINE_INPUT_H
 #define KYMO_PIPELINE_INPUT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,6 +35,7 @@ struct input {
     unsigned cores; /* physical cores of the logical core */
     struct neff *neffs[INPUT_NEFFS_MAX];
     size_t neff_count;
+    bool neff_unreadable; /* one that was offered could not be read */
     struct input_node *nodes;
     size_t node_count;
     Kymo__Manifest__Capture *manifest; /* NULL: none given */

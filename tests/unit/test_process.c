@@ -114,6 +114,7 @@ static void test_matching(void **state)
     check_match(NULL, "no NEFF was given for uuid");
     check_match(fx.other, "and no NEFF that was given is that one");
     check_match(fx.ntff, "it is left out");
+    check_match(fx.ntff, "no readable NEFF was given for uuid");
 }
 
 static void check_refused(const void *data, size_t n, int code, const char *word)
