@@ -15,6 +15,7 @@
 #include "driver-iface/hook/hook_msg.h"
 #include "driver-iface/hook/hook_profile.h"
 
+uint64_t hook_wait_execution;
 uint32_t hook_attention;
 uint32_t hook_trigger_seen;
 uint32_t hook_is_async;
@@ -34,7 +35,9 @@ static void attend(uint32_t bit, bool on)
 static void set_phase(enum hook_phase phase)
 {
     c.phase = phase;
-    attend(HOOK_ATTEND_CAPTURE, phase != HOOK_PHASE_IDLE);
+    attend(HOOK_ATTEND_CAPTURE, phase > HOOK_PHASE_WAITING);
+    __atomic_store_n(&hook_wait_execution, c.trigger.execution, __ATOMIC_RELAXED);
+    attend(HOOK_ATTEND_WAIT, phase == HOOK_PHASE_WAITING);
     hook_state_set(&hook_page->capturing, phase == HOOK_PHASE_IDLE ? KYMO_HOOK_MODE_NONE : c.mode);
 }
 
@@ -137,14 +140,15 @@ static void arm(void)
     hook_state_set(&hook_page->armed, mode);
 }
 
-static void apply_policy(void)
+/* True: there was a new one. */
+static bool apply_policy(void)
 {
     struct kymo_hook_policy p;
     int intake = -1;
 
     attend(HOOK_ATTEND_POLICY, false);
     if (!hook_talk_policy(&p, &intake))
-        return;
+        return false;
     if (p.mode != c.armed || p.flags & KYMO_HOOK_POLICY_OFF || intake >= 0)
         disarm();
     if (intake >= 0)
@@ -162,6 +166,7 @@ static void apply_policy(void)
     }
     arm();
     hook_capture_say_state(KYMO_HOOK_RUN_READY);
+    return true;
 }
 
 /* one capture */
@@ -386,7 +391,7 @@ void hook_capture_before(struct hook_model *m)
     if (c.phase == HOOK_PHASE_SESSION && m && m->loaded.model == c.model_id && c.several && session_is_over())
         finish();
     if (c.phase <= HOOK_PHASE_WAITING && hook_attention & HOOK_ATTEND_POLICY)
-        apply_policy();
+        (void)apply_policy();
     if (c.phase <= HOOK_PHASE_WAITING)
         look_at_trigger();
     if (c.phase == HOOK_PHASE_WAITING && m)
@@ -450,9 +455,10 @@ void hook_capture_begin(bool answered, uint32_t question_us, struct hook_buffers
     c.started_ns = hook_now();
     c.stays_disarmed = c.foreign != NULL;
     hook_capture_read_environment();
-    apply_policy();
-    arm();
-    hook_capture_say_state(KYMO_HOOK_RUN_READY);
+    if (!apply_policy()) {
+        arm(); /* a policy of before the last nrt_close */
+        hook_capture_say_state(KYMO_HOOK_RUN_READY);
+    }
     leave(cancel);
     errno = saved;
 }

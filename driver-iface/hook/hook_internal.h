@@ -50,15 +50,15 @@ void hook_fd_close(struct hook_fd *f); /* closes it if it is still ours */
 
 bool hook_is_disabled(void); /* KYMO_HOOK_DISABLE=1 */
 
+extern const uint32_t *hook_live_word;
+
 /* The page exists and the runtime was initialised in this very process: false in a child of fork until its own
  * nrt_init, even one made behind the C library's back. */
 static inline bool hook_is_live(void)
 {
-    extern const uint32_t *hook_live_word;
     return __atomic_load_n(hook_live_word, __ATOMIC_RELAXED) != 0;
 }
 
-extern const uint32_t *hook_live_word;
 extern struct kymo_hook_page *hook_page; /* valid while live */
 extern struct hook_fd hook_page_fd;      /* -1: the page is private, there is nobody to share it with */
 
@@ -126,11 +126,13 @@ static inline uint64_t hook_model_executions(const struct hook_model *m)
 
 /* Bits of hook_attention; 0: executions pass without a look. */
 #define HOOK_ATTEND_POLICY 1u  /* a new policy */
-#define HOOK_ATTEND_CAPTURE 2u /* a capture waits or runs */
+#define HOOK_ATTEND_CAPTURE 2u /* a capture runs */
 #define HOOK_ATTEND_FAILURE 4u /* on-failure is armed */
 #define HOOK_ATTEND_OFF 8u     /* switched off by the policy */
+#define HOOK_ATTEND_WAIT 16u   /* a trigger waits for execution hook_wait_execution of the step model */
 
-extern uint32_t hook_attention;    /* atomic, as are the next two */
+extern uint64_t hook_wait_execution; /* atomic, as are the next three */
+extern uint32_t hook_attention;
 extern uint32_t hook_trigger_seen; /* our own copy: the page's can be overwritten */
 extern uint32_t hook_is_async;
 

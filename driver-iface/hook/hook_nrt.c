@@ -159,9 +159,15 @@ EXPORTED int nrt_unload(void *model)
     return status;
 }
 
-static bool wants_attention(void)
+/* A trigger that waits for a later execution of this model costs nothing before. */
+static bool wants_attention(const struct hook_model *m)
 {
-    return __atomic_load_n(&hook_attention, __ATOMIC_RELAXED) != 0 ||
+    uint32_t a = __atomic_load_n(&hook_attention, __ATOMIC_RELAXED);
+
+    if (a & HOOK_ATTEND_WAIT && m &&
+        hook_model_executions(m) + 1 >= __atomic_load_n(&hook_wait_execution, __ATOMIC_RELAXED))
+        return true;
+    return (a & (HOOK_ATTEND_POLICY | HOOK_ATTEND_CAPTURE)) != 0 ||
            __atomic_load_n(&hook_page->trigger.seq, __ATOMIC_RELAXED) !=
                __atomic_load_n(&hook_trigger_seen, __ATOMIC_RELAXED);
 }
@@ -195,10 +201,17 @@ static void count(struct hook_model *m, int status, uint64_t start, uint64_t end
         hook_state_set(&s->last_status, (uint32_t)status);
 }
 
+static bool is_of_interest(int status)
+{
+    uint32_t a = __atomic_load_n(&hook_attention, __ATOMIC_RELAXED);
+
+    return a & HOOK_ATTEND_CAPTURE || (a & HOOK_ATTEND_FAILURE && status != HOOK_NRT_SUCCESS);
+}
+
 static inline void after(struct hook_model *m, int status, uint64_t start, uint64_t times)
 {
     count(m, status, start, hook_now(), times);
-    if (!LIKELY(!__atomic_load_n(&hook_attention, __ATOMIC_RELAXED)))
+    if (!LIKELY(!is_of_interest(status)))
         hook_capture_after(m, status, false);
 }
 
@@ -214,7 +227,7 @@ EXPORTED int nrt_execute(void *model, const void *in, void *out)
     if (hook_depth || !hook_is_live() || is_off())
         return real(model, in, out);
     m = hook_model_find(model);
-    if (!LIKELY(!wants_attention()))
+    if (!LIKELY(!wants_attention(m)))
         hook_capture_before(m);
     hook_depth++;
     start = hook_now();
@@ -236,7 +249,7 @@ EXPORTED int nrt_execute_repeat(void *model, const void *in, void *out, int repe
     if (hook_depth || !hook_is_live() || is_off() || repeat_count < 1)
         return real(model, in, out, repeat_count);
     m = hook_model_find(model);
-    if (!LIKELY(!wants_attention()))
+    if (!LIKELY(!wants_attention(m)))
         hook_capture_before(m);
     hook_depth++;
     start = hook_now();
@@ -260,13 +273,13 @@ EXPORTED int nrta_execute_schedule(void *model, const void *in, void *out, int q
     if (!LIKELY(__atomic_load_n(&hook_is_async, __ATOMIC_RELAXED)))
         hook_capture_async();
     m = hook_model_find(model);
-    if (!LIKELY(!wants_attention()))
+    if (!LIKELY(!wants_attention(m)))
         hook_capture_before(m);
     hook_depth++;
     status = real(model, in, out, queue, errors, seq);
     if (m && status == HOOK_NRT_SUCCESS)
         (void)__atomic_fetch_add(&m->slot->schedules, 1, __ATOMIC_RELAXED);
-    if (!LIKELY(!__atomic_load_n(&hook_attention, __ATOMIC_RELAXED)))
+    if (!LIKELY(!is_of_interest(status)))
         hook_capture_after(m, status, true);
     hook_depth--;
     return status;

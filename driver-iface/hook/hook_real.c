@@ -270,5 +270,5 @@ __asm__(".text\n"
 HOOK_WATCHED_MAP(X)
 #undef X
 #else
-#error "Neuron hosts are x86-64 or aarch64"
+_Static_assert(sizeof(void *) == 0, "Neuron hosts are x86-64 or aarch64");
 #endif

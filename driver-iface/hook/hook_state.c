@@ -91,7 +91,9 @@ static void *map(int flags, int fd, size_t size)
 {
     void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, fd, 0);
 
-    return p == MAP_FAILED ? NULL : p;
+    if (p == MAP_FAILED)
+        return NULL;
+    return p;
 }
 
 /* Sealed before anybody else sees it: a page that could shrink would be a SIGBUS in the job. */

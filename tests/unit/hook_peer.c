@@ -252,7 +252,9 @@ static void receive(struct hook_peer *p, struct connection *c)
 
 static void accept_one(struct hook_peer *p)
 {
-    int fd = accept4(p->listener, NULL, NULL, SOCK_CLOEXEC);
+    struct sockaddr_un from;
+    socklen_t n = sizeof from;
+    int fd = accept4(p->listener, (struct sockaddr *)&from, &n, SOCK_CLOEXEC);
 
     if (fd >= 0 && p->n_connections < HOOK_PEER_CONNECTIONS)
         p->connections[p->n_connections++] = (struct connection){.fd = fd};

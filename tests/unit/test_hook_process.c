@@ -1,0 +1,270 @@
+/* libkymo-hook.so in processes that fork, exec, thread, close what is not theirs, or have no runtime at all. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/hook_peer.h"
+#include "tests/unit/hook_run.h"
+
+#define WAIT_MS 5000
+
+static struct hook_run job;
+static struct hook_peer *peer;
+static struct hook_peer_config config;
+
+static int setup(void **state)
+{
+    (void)state;
+    hook_run_init(&job);
+    config = (struct hook_peer_config){.dir = job.dir, .intake = job.intake, .policy = hook_peer_policy()};
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    hook_peer_stop(peer);
+    peer = NULL;
+    hook_run_done(&job);
+    return 0;
+}
+
+static void probe(bool hooked, const char *what, const char *n, const char *const *env)
+{
+    const char *const argv[] = {KYMO_TEST_PROBE, what, n, NULL};
+    const char *all_env[8] = {"KYMO_LIBNRT=" KYMO_TEST_STUB};
+    size_t k = 1;
+
+    for (size_t i = 0; env && env[i]; i++)
+        all_env[k++] = env[i];
+    hook_run_start(&job, hooked, argv, all_env);
+    hook_run_wait(&job);
+}
+
+static void succeed(const char *what, const char *n, const char *const *env)
+{
+    if (!peer) {
+        peer = hook_peer_start(&config);
+        assert_non_null(peer);
+    }
+    probe(true, what, n, env);
+    if (job.code != 0)
+        fail_msg("%s: exit code %d: %s", what, job.code, job.text);
+}
+
+static struct hook_peer_event wait_for(uint16_t type, size_t n)
+{
+    struct hook_peer_event e = {0};
+
+    if (!hook_peer_wait(peer, type, n, WAIT_MS, &e))
+        fail_msg("packet %u number %zu did not come; the job said: %.2000s", type, n, job.text);
+    return e;
+}
+
+static void test_no_syscalls(void **state)
+{
+    (void)state;
+    succeed("syscalls", "100000", NULL);
+    probe(true, "syscalls-control", "1", NULL);
+    assert_int_equal(job.code, 128 + 31); /* SIGSYS: the filter works */
+}
+
+static void test_no_syscalls_without_daemon(void **state)
+{
+    (void)state;
+    probe(true, "syscalls", "100000", NULL);
+    assert_int_equal(job.code, 0);
+}
+
+static void test_fork(void **state)
+{
+    struct hook_peer_event e, first;
+
+    (void)state;
+    succeed("fork", "100", NULL);
+    first = wait_for(KYMO_HOOK_HELLO, 0);
+    e = wait_for(KYMO_HOOK_HELLO, 1); /* of the child that began anew */
+    assert_int_not_equal(e.u.hello.pid, first.u.hello.pid);
+    assert_int_not_equal(e.connection, first.connection);
+    assert_false(e.u.hello.flags & KYMO_HOOK_HELLO_AGAIN);
+    (void)wait_for(KYMO_HOOK_UNLOADED, 1);
+    assert_int_equal(hook_peer_count(peer, KYMO_HOOK_HELLO), 2);
+    for (size_t i = 0; i < 2; i++) {
+        e = wait_for(KYMO_HOOK_UNLOADED, i);
+        assert_int_equal(e.u.unloaded.executions, e.connection == first.connection ? 10 : 3);
+    }
+}
+
+/* The executed program has a hook of its own; what the first one put into the environment is not taken for the user's.
+ */
+static void test_exec(void **state)
+{
+    static const char *const env[] = {"KYMO_STUB_PRINT=1", "NEURON_RT_PROFILE_BUF_DMA_MB=7", NULL};
+    struct hook_peer_event e;
+
+    (void)state;
+    config.policy.buffer_mb[0] = 32;
+    config.policy.buffer_mb[2] = 16;
+    succeed("exec", "6", env);
+    assert_string_equal(job.text, "NEURON_RT_PROFILE_BUF_EVENT_MB=32\nNEURON_RT_PROFILE_BUF_DMA_MB=7\n");
+    for (size_t i = 0; i < 2; i++) {
+        bool mine = false;
+
+        (void)wait_for(KYMO_HOOK_HELLO, i);
+        for (size_t k = 0; !mine && k < hook_peer_count(peer, KYMO_HOOK_STATE); k++) {
+            e = wait_for(KYMO_HOOK_STATE, k);
+            mine = e.u.state.buffers_ours == 1u << 0 && e.u.state.buffers_user == 1u << 2;
+        }
+        assert_true(mine);
+    }
+    e = wait_for(KYMO_HOOK_UNLOADED, 0);
+    assert_int_equal(e.u.unloaded.executions, 4);
+}
+
+/* A changed policy reaches the executed program's buffers. */
+static void test_exec_takes_new_buffers(void **state)
+{
+    static const char *const env[] = {"KYMO_STUB_PRINT=1", "NEURON_RT_PROFILE_BUF_EVENT_MB=32",
+                                      "KYMO_HOOK_SET=EVENT=32,", NULL};
+
+    (void)state;
+    config.policy.buffer_mb[0] = 128;
+    succeed("once", "1", env);
+    assert_non_null(strstr(job.text, "NEURON_RT_PROFILE_BUF_EVENT_MB=128\n"));
+}
+
+static void test_threads(void **state)
+{
+    struct hook_peer_event e;
+
+    (void)state;
+    succeed("threads", "0", NULL);
+    e = wait_for(KYMO_HOOK_UNLOADED, 0);
+    assert_int_equal(e.u.unloaded.executions, 160000);
+}
+
+/* More models than slots, loaded and unloaded under running ones. */
+static void test_churn(void **state)
+{
+    (void)state;
+    succeed("churn", "20000", NULL);
+    (void)wait_for(KYMO_HOOK_LOADED, 0);
+}
+
+static void test_leave(void **state)
+{
+    (void)state;
+    succeed("leave", "3", NULL);
+    hook_peer_stop(peer);
+    peer = NULL;
+    probe(true, "leave", "3", NULL); /* without a daemon as well */
+    assert_int_equal(job.code, 0);
+}
+
+static void test_close_all(void **state)
+{
+    (void)state;
+    succeed("close-all", "50", NULL);
+}
+
+static void test_errno(void **state)
+{
+    (void)state;
+    config.trigger = (struct kymo_hook_trigger){.seq = 1, .mode = KYMO_HOOK_MODE_MODEL, .id = "e", .execution = 5};
+    succeed("errno", "5", NULL);
+    (void)wait_for(KYMO_HOOK_CAPTURED, 0); /* the last execution was the captured one */
+}
+
+static void test_dlsym(void **state)
+{
+    (void)state;
+    probe(true, "dlsym", "0", NULL);
+    assert_string_equal(job.text, "nrt_execute from libkymo-hook.so\n");
+    assert_int_equal(job.code, 0);
+    probe(true, "dlsym", "0", (const char *const[]){"KYMO_HOOK_DISABLE=1", NULL});
+    assert_string_equal(job.text, "nrt_execute from libnrt.so.1\n");
+    assert_int_equal(job.code, 0);
+}
+
+static void test_missing(void **state)
+{
+    struct hook_peer_event e;
+
+    (void)state;
+    config.policy.mode = KYMO_HOOK_MODE_CONTINUOUS;
+    config.trigger = (struct kymo_hook_trigger){.seq = 1, .mode = KYMO_HOOK_MODE_SESSION, .id = "s", .count = 1};
+    succeed("once", "5", NULL);
+    e = wait_for(KYMO_HOOK_REFUSED, 0);
+    assert_int_equal(e.u.refused.reason, KYMO_HOOK_REASON_MISSING);
+    assert_string_equal(e.u.refused.text, "nrt_profile_continuous_options_allocate");
+    assert_string_equal(e.u.refused.id, "");
+    e = wait_for(KYMO_HOOK_REFUSED, 1);
+    assert_string_equal(e.u.refused.text, "nrt_inspect_config_allocate");
+    assert_string_equal(e.u.refused.id, "s");
+}
+
+/* A program without a runtime is not touched. */
+static void test_inert(void **state)
+{
+    const char *const argv[] = {"/bin/echo", "hello", NULL};
+
+    (void)state;
+    peer = hook_peer_start(&config);
+    assert_non_null(peer);
+    hook_run_start(&job, true, argv, NULL);
+    hook_run_wait(&job);
+    assert_string_equal(job.text, "hello\n");
+    assert_int_equal(hook_peer_count(peer, KYMO_HOOK_HELLO), 0);
+}
+
+/* Nothing is visible but what is interposed, and nothing is needed but libc. */
+static void test_exports(void **state)
+{
+    const char *const nm[] = {"/usr/bin/nm", "-D", "--defined-only", "--format=posix", KYMO_TEST_HOOK, NULL};
+    const char *const needed[] = {"/usr/bin/readelf", "-d", KYMO_TEST_HOOK, NULL};
+    const char *p;
+    size_t n = 0;
+
+    (void)state;
+    hook_run_start(&job, false, nm, NULL);
+    hook_run_wait(&job);
+    assert_int_equal(job.code, 0);
+    for (p = job.text; *p; p = strchr(p, '\n') + 1, n++)
+        if (strncmp(p, "nrt_", 4) != 0 && strncmp(p, "dlsym ", 6) != 0 && strncmp(p, "nrta_execute_schedule ", 22) != 0)
+            fail_msg("exports %.40s", p);
+    assert_int_equal(n, 23);
+    hook_run_start(&job, false, needed, NULL);
+    hook_run_wait(&job);
+    p = strstr(job.text, "(NEEDED)");
+    assert_non_null(p);
+    assert_non_null(strstr(p, "libc.so.6"));
+    assert_null(strstr(p + 1, "(NEEDED)"));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_no_syscalls),
+        TEST(test_no_syscalls_without_daemon),
+        TEST(test_fork),
+        TEST(test_exec),
+        TEST(test_exec_takes_new_buffers),
+        TEST(test_threads),
+        TEST(test_churn),
+        TEST(test_leave),
+        TEST(test_close_all),
+        TEST(test_errno),
+        TEST(test_dlsym),
+        TEST(test_missing),
+        TEST(test_inert),
+        TEST(test_exports),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
