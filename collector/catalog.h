@@ -87,7 +87,12 @@ int catalog_has_capture(struct catalog *c, const char *capture, struct kymo_err 
 
 /* Transitions. -ENOENT: no such profile. -EINVAL: its state has no such transition; the text names it. */
 int catalog_queue(struct catalog *c, const char *profile, struct kymo_err *err) KYMO_MUST_CHECK;
+/* The same for all profiles of a capture that are received. */
+int catalog_queue_received(struct catalog *c, const char *capture, struct kymo_err *err) KYMO_MUST_CHECK;
 int catalog_start(struct catalog *c, const char *profile, const char *processor, struct kymo_err *err) KYMO_MUST_CHECK;
+/* Another processor goes on with a profile that is processing. */
+int catalog_hand_over(struct catalog *c, const char *profile, const char *processor,
+                      struct kymo_err *err) KYMO_MUST_CHECK;
 int catalog_progress(struct catalog *c, const char *profile, const char *stage, uint64_t done, uint64_t total,
                      struct kymo_err *err) KYMO_MUST_CHECK;
 int catalog_ready(struct catalog *c, const char *profile, const struct catalog_result *result,
@@ -95,8 +100,10 @@ int catalog_ready(struct catalog *c, const char *profile, const struct catalog_r
 /* offset: -1 where not known. */
 int catalog_fail(struct catalog *c, const char *profile, const char *reason, int64_t offset,
                  struct kymo_err *err) KYMO_MUST_CHECK;
-int catalog_put_back(struct catalog *c, const char *profile, const char *reason, struct kymo_err *err) KYMO_MUST_CHECK;
-/* At start: what was received or processing when the last writer ended is queued. */
+/* not_before_ns: when it may be tried again (ns since the Unix epoch). */
+int catalog_put_back(struct catalog *c, const char *profile, const char *reason, int64_t not_before_ns,
+                     struct kymo_err *err) KYMO_MUST_CHECK;
+/* At start: what was received or processing when the last writer ended is queued, and what waits may be tried now. */
 int catalog_recover(struct catalog *c, struct kymo_err *err) KYMO_MUST_CHECK;
 
 /* 1: *ret is the profile that has waited longest, of those queued before this time (ns; INT64_MAX: all). 0: none. */

@@ -137,6 +137,14 @@ int catalog_queue(struct catalog *c, const char *profile, struct kymo_err *err)
     return moved(c, profile, "queued", r, err);
 }
 
+int catalog_queue_received(struct catalog *c, const char *capture, struct kymo_err *err)
+{
+    int r =
+        catalog_run(c, err, "UPDATE profiles SET state='queued', queued_ns=?2 WHERE capture=?1 AND state='received'",
+                    "ti", capture, now_ns());
+    return r < 0 ? r : 0;
+}
+
 int catalog_start(struct catalog *c, const char *profile, const char *processor, struct kymo_err *err)
 {
     int r = catalog_run(c, err,
@@ -145,6 +153,15 @@ int catalog_start(struct catalog *c, const char *profile, const char *processor,
                         " WHERE name=?1 AND state='queued'",
                         "tti", profile, processor, now_ns());
     return moved(c, profile, "started", r, err);
+}
+
+int catalog_hand_over(struct catalog *c, const char *profile, const char *processor, struct kymo_err *err)
+{
+    int r = catalog_run(c, err,
+                        "UPDATE profiles SET processor=?2, stage=NULL, done=0, total=0"
+                        " WHERE name=?1 AND state='processing'",
+                        "tt", profile, processor);
+    return moved(c, profile, "handed over", r, err);
 }
 
 int catalog_progress(struct catalog *c, const char *profile, const char *stage, uint64_t done, uint64_t total,
@@ -174,12 +191,13 @@ int catalog_fail(struct catalog *c, const char *profile, const char *reason, int
     return moved(c, profile, "failed", r, err);
 }
 
-int catalog_put_back(struct catalog *c, const char *profile, const char *reason, struct kymo_err *err)
+int catalog_put_back(struct catalog *c, const char *profile, const char *reason, int64_t not_before_ns,
+                     struct kymo_err *err)
 {
     int r = catalog_run(c, err,
                         "UPDATE profiles SET state='queued', reason=?2, stage=NULL, done=0, total=0, queued_ns=?3"
                         " WHERE name=?1 AND state='processing'",
-                        "tti", profile, reason, now_ns());
+                        "tti", profile, reason, not_before_ns);
     return moved(c, profile, "put back", r, err);
 }
 
@@ -187,8 +205,8 @@ int catalog_recover(struct catalog *c, struct kymo_err *err)
 {
     int r = catalog_run(c, err,
                         "UPDATE profiles SET reason=iif(state='processing','interrupted',reason), state='queued',"
-                        " stage=NULL, done=0, total=0, queued_ns=coalesce(queued_ns,?)"
-                        " WHERE state IN ('received','processing')",
+                        " stage=NULL, done=0, total=0, queued_ns=min(coalesce(queued_ns,?1),?1)"
+                        " WHERE state IN ('received','queued','processing')",
                         "i", now_ns());
     return r < 0 ? r : 0;
 }

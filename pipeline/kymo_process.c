@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 
 #include "base/options.h"
 #include "pipeline/process.h"
+#include "pipeline/process_sandbox.h"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_EMPTY = 3 };
 
@@ -67,6 +69,18 @@ static void report_warning(void *ctx, const char *category, const char *text)
         (void)fprintf(stderr, "kymo-process: warning: %s: %s\n", category, text);
 }
 
+/* Errors about a place in a file say "NAME: offset N: cause". */
+static const char *offset_of(const char *text, char *out, size_t n)
+{
+    static const char mark[] = ": offset ";
+    const char *at = strstr(text, mark);
+    size_t digits = at ? strspn(at + sizeof mark - 1, "0123456789") : 0;
+    if (!digits || digits > 18)
+        return "";
+    (void)snprintf(out, n, ",\"offset\":%.*s", (int)digits, at + sizeof mark - 1);
+    return out;
+}
+
 /* The text comes from file names and contents, so what JSON would not take is replaced. */
 static void report_failure(const struct report *r, const struct kymo_err *err)
 {
@@ -78,13 +92,16 @@ static void report_failure(const struct report *r, const struct kymo_err *err)
     for (const char *p = err->text; *p && n + 1 < sizeof text; p++)
         text[n++] = (unsigned char)*p < 0x20 || *p == '"' || *p == '\\' || (unsigned char)*p >= 0x7f ? '?' : *p;
     text[n] = 0;
-    (void)dprintf(r->fd, "{\"event\":\"failed\",\"code\":%d,\"reason\":\"%s\"}\n", err->code, text);
+    char offset[40];
+    (void)dprintf(r->fd, "{\"event\":\"failed\",\"code\":%d%s,\"reason\":\"%s\"}\n", err->code,
+                  offset_of(err->text, offset, sizeof offset), text);
 }
 
 struct args {
     const char *ntff, *output, *manifest, *name;
     struct kymo_option_list neffs;
     uint64_t split_rows, progress_fd;
+    bool sandbox;
 };
 
 static const struct kymo_option rows[] = {
@@ -127,6 +144,10 @@ static const struct kymo_option rows[] = {
      .max = INT_MAX,
      .offset = offsetof(struct args, progress_fd),
      .help = "write progress as JSON lines to this open descriptor (default: nowhere)"},
+    {.name = "sandbox",
+     .type = KYMO_OPTION_FLAG,
+     .offset = offsetof(struct args, sandbox),
+     .help = "give up all but files and memory before anything is read"},
     {0},
 };
 
@@ -177,7 +198,9 @@ static int process(const struct args *args)
     };
     struct process_result result;
     struct kymo_err err = {0};
-    int r = process_run(&options, &result, &err);
+    int r = args->sandbox ? process_sandbox_enter(&err) : 0;
+    if (r == 0)
+        r = process_run(&options, &result, &err);
     if (r < 0) {
         report_failure(&report, &err);
         return r == -ENODATA ? EXIT_EMPTY : EXIT_FAILED;

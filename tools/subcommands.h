@@ -7,10 +7,13 @@
 
 /* X(name, help) */
 #define KYMO_SUBCOMMANDS(X)                                                                                            \
+    X(import, "put a capture into a store and make its profiles")                                                      \
     X(neff, "show what a compiled program file holds")                                                                 \
     X(ntff, "show what a device profile file holds")                                                                   \
     X(process, "make tables from device profiles")                                                                     \
+    X(profiles, "list what a store holds")                                                                             \
     X(query, "run SQL over a profile's tables")                                                                        \
+    X(reprocess, "make profiles of a store again")                                                                     \
     X(spool, "check, dump or repair a host's spool of captures")                                                       \
     X(verify, "prove that every record of a profile is accounted for")
 

@@ -96,6 +96,11 @@ static int start(struct catalog *c, struct kymo_err *err)
     return catalog_start(c, P0, "kymo 1", err);
 }
 
+static int hand_over(struct catalog *c, struct kymo_err *err)
+{
+    return catalog_hand_over(c, P0, "other", err);
+}
+
 static int progress(struct catalog *c, struct kymo_err *err)
 {
     return catalog_progress(c, P0, "dma", 5, 10, err);
@@ -113,7 +118,7 @@ static int failed(struct catalog *c, struct kymo_err *err)
 
 static int put_back(struct catalog *c, struct kymo_err *err)
 {
-    return catalog_put_back(c, P0, "no room", err);
+    return catalog_put_back(c, P0, "no room", 5000, err);
 }
 
 static const struct {
@@ -123,6 +128,7 @@ static const struct {
 } transitions[] = {
     {queue, 1u << CATALOG_RECEIVED | 1u << CATALOG_READY | 1u << CATALOG_FAILED, CATALOG_QUEUED},
     {start, 1u << CATALOG_QUEUED, CATALOG_PROCESSING},
+    {hand_over, 1u << CATALOG_PROCESSING, CATALOG_PROCESSING},
     {progress, 1u << CATALOG_PROCESSING, CATALOG_PROCESSING},
     {ready, 1u << CATALOG_PROCESSING, CATALOG_READY},
     {failed, 1u << CATALOG_PROCESSING, CATALOG_FAILED},
@@ -272,7 +278,7 @@ static void takes_turns(void **state)
     assert_string_equal(p.name, P1);
     assert_int_equal(catalog_next(c, p.queued_ns, &p, NULL), 0);
     assert_int_equal(catalog_start(c, P1, "kymo", NULL), 0);
-    assert_int_equal(catalog_put_back(c, P1, "no room", NULL), 0);
+    assert_int_equal(catalog_put_back(c, P1, "no room", (int64_t)now + 1000, NULL), 0);
     assert_int_equal(catalog_next(c, INT64_MAX, &p, NULL), 1);
     assert_string_equal(p.name, P0);
     manifest_freep(&m);

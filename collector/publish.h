@@ -1,0 +1,23 @@
+/* A directory of tables that somebody made, checked and put in its place: whole, by one rename or exchange. */
+#ifndef KYMO_COLLECTOR_PUBLISH_H
+#define KYMO_COLLECTOR_PUBLISH_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define PUBLISH_TABLES_MAX 100000
+
+struct publish_counts {
+    uint64_t tables, bytes;
+};
+
+/*
+ * Publishes what is in work as place. Only regular files *.parquet go there, everything else is removed first; each
+ * must begin and end as Parquet files do, which tells files that were cut off, and there must be one: else -EBADMSG,
+ * and nothing happens. What was at place before, a directory, is under work afterwards. Durable on return.
+ */
+int publish_tables(const char *work, const char *place, struct publish_counts *ret,
+                   struct kymo_err *err) KYMO_MUST_CHECK;
+
+#endif

@@ -1,0 +1,31 @@
+/*
+ * A store: <data-path> with its raw store, catalogue and the lock that makes one program at a time its writer. Not
+ * thread-safe.
+ */
+#ifndef KYMO_COLLECTOR_STORE_H
+#define KYMO_COLLECTOR_STORE_H
+
+#include "collector/catalog.h"
+#include "collector/raw_store.h"
+
+#define STORE_RESERVE_BYTES (64u << 20) /* of the file system, kept from received data */
+
+struct store {
+    char *data_path; /* absolute */
+    int lock;
+    struct raw_store *raw;
+    struct catalog *catalog;
+};
+
+/*
+ * Makes what is missing, and brings what a crash left to the state it would have reached: captures in the raw store but
+ * not in the catalogue are added, captures that nobody can resume are forgotten, all that waited or was at work is
+ * queued. -EBUSY: another program has it; the text names its process.
+ */
+int store_open(const char *data_path, uint64_t reserve, struct store **ret, struct kymo_err *err) KYMO_MUST_CHECK;
+struct store *store_free(struct store *s);
+
+/* A capture has all its files: publishes it, adds it to the catalogue, queues its profiles. */
+int store_commit(struct store *s, struct raw_capture *c, struct kymo_err *err) KYMO_MUST_CHECK;
+
+#endif

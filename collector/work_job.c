@@ -1,0 +1,257 @@
+#include "collector/work_job.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "collector/runner_child.h"
+#include "formats/schema/schema.h"
+
+static int no_memory(struct kymo_err *err)
+{
+    return kymo_err_set(err, -ENOMEM, "no memory for a profile's work");
+}
+
+static bool has_sha(const Kymo__Manifest__File *ntff, const ProtobufCBinaryData *sha)
+{
+    for (size_t i = 0; i < ntff->n_neff_sha256; i++)
+        if (ntff->neff_sha256[i].len == sha->len && !memcmp(ntff->neff_sha256[i].data, sha->data, sha->len))
+            return true;
+    return false;
+}
+
+static int add_neff(struct work_job *j, char *path, struct kymo_err *err)
+{
+    if (!path)
+        return no_memory(err);
+    if (j->neff_count == WORK_JOB_NEFFS_MAX || access(path, F_OK) < 0)
+        kymo_free(path);
+    else
+        j->neffs[j->neff_count++] = path;
+    return 0;
+}
+
+/* Those that the profile names, which another capture may have brought; else all of this capture, and kymo-process
+ * finds the right ones. */
+static int add_neffs(struct work_job *j, const struct work_queue_config *c, const Kymo__Manifest__Capture *m,
+                     const Kymo__Manifest__File *ntff, struct kymo_err *err)
+{
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < ntff->n_neff_sha256; i++)
+        if (ntff->neff_sha256[i].len == 32)
+            r = add_neff(j, raw_store_neff_path(c->raw, ntff->neff_sha256[i].data), err);
+    bool named = j->neff_count > 0;
+    for (size_t i = 0; r == 0 && !named && i < m->n_files; i++)
+        if (m->files[i]->type == KYMO__MANIFEST__FILE__KIND__NEFF && !has_sha(ntff, &m->files[i]->sha256))
+            r = add_neff(j, raw_store_neff_path(c->raw, m->files[i]->sha256.data), err);
+    return r;
+}
+
+static int find_files(struct work_job *j, const struct work_queue_config *c, struct kymo_err *err)
+{
+    Kymo__Manifest__Capture *m KYMO_CLEANUP(manifest_freep) = NULL;
+    int r = raw_store_manifest(c->raw, j->profile.capture, &m, err);
+    if (r < 0)
+        return r;
+    if (j->profile.file_index >= m->n_files || strcmp(m->files[j->profile.file_index]->name, j->profile.file) != 0)
+        return kymo_err_set(err, -EPROTO, "capture %s: its manifest has no file %s", j->profile.capture,
+                            j->profile.file);
+    const Kymo__Manifest__File *ntff = m->files[j->profile.file_index];
+    j->ntff = raw_store_file_path(c->raw, j->profile.capture, ntff);
+    j->manifest = raw_store_manifest_path(c->raw, j->profile.capture);
+    if (!j->ntff || !j->manifest)
+        return no_memory(err);
+    return add_neffs(j, c, m, ntff, err);
+}
+
+int work_job_open(struct work_job *j, const struct work_queue_config *c, const struct catalog_profile *p,
+                  const char *directory, struct kymo_err *err)
+{
+    *j = (struct work_job){.profile = *p, .offset = -1};
+    j->directory = kymo_strdup(directory);
+    j->output = kymo_asprintf("%s/tables", directory);
+    int r = j->directory && j->output ? find_files(j, c, err) : no_memory(err);
+    if (r == 0)
+        r = kymo_file_remove_tree(directory, err);
+    if (r == 0)
+        r = kymo_file_mkdirs(directory, err);
+    if (r < 0)
+        work_job_done(j);
+    return r;
+}
+
+void work_job_done(struct work_job *j)
+{
+    j->runner = runner_free(j->runner);
+    /* What cannot be removed now is when the directory is used again. */
+    int r = j->directory ? kymo_file_remove_tree(j->directory, NULL) : 0;
+    (void)r;
+    for (size_t i = 0; i < j->neff_count; i++)
+        kymo_free(j->neffs[i]);
+    kymo_free(j->directory);
+    kymo_free(j->output);
+    kymo_free(j->ntff);
+    kymo_free(j->manifest);
+    *j = (struct work_job){0};
+}
+
+static int start_kymo(struct work_job *j, const struct work_queue_config *c, struct kymo_err *err)
+{
+    char fd[16], *argv[2 * WORK_JOB_NEFFS_MAX + 16];
+    /* Nothing of the collector's environment is the business of one who reads untrusted bytes. */
+    char *envp[] = {(char *)(size_t) "LANG=C.UTF-8", NULL};
+    size_t n = 0;
+#define ADD(s) argv[n++] = (char *)(size_t)(s)
+    (void)snprintf(fd, sizeof fd, "%d", RUNNER_PROGRESS_FD);
+    ADD(c->process_program);
+    ADD("--sandbox");
+    ADD("--progress-fd");
+    ADD(fd);
+    ADD("--ntff");
+    ADD(j->ntff);
+    for (size_t i = 0; i < j->neff_count; i++) {
+        ADD("--neff");
+        ADD(j->neffs[i]);
+    }
+    ADD("--manifest");
+    ADD(j->manifest);
+    ADD("--output");
+    ADD(j->output);
+    ADD("--name");
+    ADD(j->profile.name);
+    ADD(NULL);
+#undef ADD
+    const struct runner_spec spec = {.argv = argv, .envp = envp, .limits = c->limits};
+    return runner_start(&spec, &j->runner, err);
+}
+
+static int start_external(struct work_job *j, const struct work_queue_config *c, struct kymo_err *err)
+{
+    const struct external_job job = {
+        .name = j->profile.name,
+        .capture = j->profile.capture,
+        .ntff = j->ntff,
+        .manifest = j->manifest,
+        .output = j->output,
+        .neffs = (const char *const *)j->neffs,
+        .neff_count = j->neff_count,
+    };
+    char **argv = NULL, **envp = NULL;
+    int r = external_argv(c->external, &job, &argv, err);
+    if (r == 0)
+        r = external_env(&job, j->directory, &envp, err);
+    if (r == 0)
+        r = kymo_file_mkdirs(j->output, err);
+    const struct runner_spec spec = {
+        .argv = argv, .envp = envp, .directory = j->directory, .limits = c->external->limits};
+    if (r == 0)
+        r = runner_start(&spec, &j->runner, err);
+    external_strings_free(&argv);
+    external_strings_free(&envp);
+    return r;
+}
+
+int work_job_start(struct work_job *j, const struct work_queue_config *c, struct kymo_err *err)
+{
+    j->outcome = WORK_RUNNING;
+    return j->external ? start_external(j, c, err) : start_kymo(j, c, err);
+}
+
+static bool is_no_room(int code)
+{
+    return code == -ENOSPC || code == -EDQUOT;
+}
+
+static bool is_unknown_format(int code)
+{
+    return code == -EPROTO || code == -ENOTSUP || code == -ENODATA || code == -EBADMSG;
+}
+
+static void set(struct work_job *j, enum work_outcome outcome, const char *reason)
+{
+    j->outcome = outcome;
+    (void)snprintf(j->reason, sizeof j->reason, "%s", reason);
+}
+
+static void take_result(struct work_job *j, const struct work_queue_config *c)
+{
+    struct kymo_err err = {0};
+    const struct runner_report *report = runner_report(j->runner);
+    if (!j->external && !report->finished) {
+        set(j, WORK_FAILED, "kymo-process ended without a result");
+        return;
+    }
+    if (j->external)
+        external_schema_version(c->external, j->output, j->schema_version, sizeof j->schema_version);
+    else
+        (void)snprintf(j->schema_version, sizeof j->schema_version, "%s", KYMO_SCHEMA_VERSION);
+    char *place KYMO_FREE = work_queue_place(c->data_path, j->profile.name);
+    int r = place ? publish_tables(j->output, place, &j->counts, &err) : no_memory(&err);
+    j->records = report->records;
+    set(j, r == 0 ? WORK_READY : is_no_room(r) ? WORK_LATER : WORK_FAILED, err.text);
+}
+
+static void take_exit(struct work_job *j, const struct work_queue_config *c, int code)
+{
+    const struct runner_report *report = runner_report(j->runner);
+    j->offset = report->offset;
+    if (code == 0)
+        take_result(j, c);
+    else if (report->failed && is_no_room(report->code))
+        set(j, WORK_LATER, report->reason);
+    else if (j->external && code == EXTERNAL_EXIT_LATER)
+        set(j, WORK_LATER, *report->reason ? report->reason : "the external processor asked for a later try");
+    else if (!j->external && report->failed && is_unknown_format(report->code) && c->external)
+        set(j, WORK_HAND_OVER, report->reason);
+    else if (*report->reason)
+        set(j, WORK_FAILED, report->reason);
+    else {
+        j->outcome = WORK_FAILED;
+        (void)snprintf(j->reason, sizeof j->reason, "the processor ended with exit code %d and gave no reason", code);
+    }
+}
+
+static void take_signal(struct work_job *j, int number)
+{
+    static const struct {
+        int number;
+        const char *text;
+    } known[] = {
+        {SIGSYS, "it made a system call that its sandbox forbids"},
+        {SIGXCPU, "it used more processor time than its limit"},
+        {SIGKILL, "it was killed, by its limit on processor time or from outside"},
+        {SIGXFSZ, "it wrote a file beyond its limit"},
+    };
+    const char *text = strsignal(number);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].number == number)
+            text = known[i].text;
+    j->outcome = WORK_FAILED;
+    (void)snprintf(j->reason, sizeof j->reason, "the processor was ended by signal %d: %s", number, text);
+}
+
+void work_job_turn(struct work_job *j, const struct work_queue_config *c)
+{
+    int status = 0;
+    if (j->outcome != WORK_RUNNING || !j->runner)
+        return;
+    switch (runner_turn(j->runner, &status)) {
+    case RUNNER_RUNNING:
+        return;
+    case RUNNER_EXITED:
+        take_exit(j, c, status);
+        return;
+    case RUNNER_SIGNALLED:
+        take_signal(j, status);
+        return;
+    case RUNNER_TIMED_OUT:
+        j->outcome = WORK_FAILED;
+        (void)snprintf(j->reason, sizeof j->reason, "the processor took longer than its limit of %llu ms",
+                       (unsigned long long)(j->external ? c->external->limits.wall_ms : c->limits.wall_ms));
+        return;
+    }
+}

@@ -1,0 +1,39 @@
+/* One profile at work: its paths and arguments, and what the end of its processor means. */
+#ifndef KYMO_COLLECTOR_WORK_JOB_H
+#define KYMO_COLLECTOR_WORK_JOB_H
+
+#include <stdbool.h>
+
+#include "collector/publish.h"
+#include "collector/work_queue.h"
+
+#define WORK_JOB_NEFFS_MAX 64
+
+enum work_outcome { WORK_RUNNING, WORK_READY, WORK_FAILED, WORK_LATER, WORK_HAND_OVER };
+
+struct work_job {
+    struct catalog_profile profile;
+    char *directory, *output; /* of its own; where the tables are made */
+    char *ntff, *manifest;
+    char *neffs[WORK_JOB_NEFFS_MAX];
+    size_t neff_count;
+    bool external; /* the external processor is at work */
+    struct runner *runner;
+    enum work_outcome outcome;
+    char reason[KYMO_ERR_TEXT_MAX];
+    int64_t offset;
+    struct publish_counts counts;
+    uint64_t records;
+    char schema_version[64];
+};
+
+/* Fills paths from the manifest and makes an empty directory. */
+int work_job_open(struct work_job *j, const struct work_queue_config *c, const struct catalog_profile *p,
+                  const char *directory, struct kymo_err *err) KYMO_MUST_CHECK;
+/* Ends a processor that is still running, removes the directory. */
+void work_job_done(struct work_job *j);
+int work_job_start(struct work_job *j, const struct work_queue_config *c, struct kymo_err *err) KYMO_MUST_CHECK;
+/* Looks whether the processor has ended; publishes what it made. Sets the outcome once. */
+void work_job_turn(struct work_job *j, const struct work_queue_config *c);
+
+#endif

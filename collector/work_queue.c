@@ -1,0 +1,294 @@
+#include "collector/work_queue.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "collector/work_job.h"
+
+#define PROGRESS_NS 250000000u /* between two notes of progress in the catalogue */
+
+struct slot {
+    bool used;
+    struct work_job job;
+    uint64_t noted_ns; /* when its progress was noted last */
+};
+
+struct work_queue {
+    struct work_queue_config config;
+    int epoll;
+    struct slot slots[WORK_QUEUE_CHILDREN_MAX];
+};
+
+static int64_t now_ns(void)
+{
+    return (int64_t)kymo_clock_real_ns();
+}
+
+char *work_queue_place(const char *data_path, const char *profile)
+{
+    return kymo_asprintf("%s/profiles/global/%s@latest", data_path, profile);
+}
+
+static char *slot_directory(const struct work_queue *q, size_t i)
+{
+    return kymo_asprintf("%s/work/%zu", q->config.data_path, i);
+}
+
+static void queue_freep(struct work_queue **q)
+{
+    work_queue_free(*q);
+}
+
+static int make_directories(const struct work_queue *q, struct kymo_err *err)
+{
+    char *work KYMO_FREE = kymo_asprintf("%s/work", q->config.data_path);
+    char *place KYMO_FREE = kymo_asprintf("%s/profiles/global", q->config.data_path);
+    if (!work || !place)
+        return kymo_err_set(err, -ENOMEM, "no memory for the work queue");
+    int r = kymo_file_remove_tree(work, err);
+    if (r == 0)
+        r = kymo_file_mkdirs(work, err);
+    return r < 0 ? r : kymo_file_mkdirs(place, err);
+}
+
+int work_queue_open(const struct work_queue_config *config, struct work_queue **ret, struct kymo_err *err)
+{
+    if (!config->children || config->children > WORK_QUEUE_CHILDREN_MAX)
+        return kymo_err_set(err, -EINVAL, "%u processors at a time, 1 to %d are possible", config->children,
+                            WORK_QUEUE_CHILDREN_MAX);
+    int r = config->external ? external_check(config->external, err) : 0;
+    if (r < 0)
+        return r;
+    struct work_queue *q KYMO_CLEANUP(queue_freep) = KYMO_NEW(struct work_queue);
+    if (!q)
+        return kymo_err_set(err, -ENOMEM, "no memory for the work queue");
+    q->config = *config;
+    q->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (q->epoll < 0)
+        return kymo_err_set(err, -errno, "cannot watch processors: %s", strerror(errno));
+    r = make_directories(q, err);
+    if (r == 0)
+        *ret = KYMO_TAKE(q);
+    return r;
+}
+
+struct work_queue *work_queue_free(struct work_queue *q)
+{
+    if (!q)
+        return NULL;
+    for (size_t i = 0; i < q->config.children; i++)
+        if (q->slots[i].used)
+            work_job_done(&q->slots[i].job);
+    kymo_file_close(q->epoll);
+    kymo_free(q);
+    return NULL;
+}
+
+static int tell(struct work_queue *q, const struct slot *s, struct kymo_err *err)
+{
+    struct catalog_profile p;
+    if (!q->config.changed)
+        return 0;
+    int r = catalog_find(q->config.catalog, s->job.profile.name, &p, err);
+    if (r == 0)
+        q->config.changed(q->config.ctx, &p);
+    return r;
+}
+
+static int watch(struct work_queue *q, const struct slot *s, struct kymo_err *err)
+{
+    int fds[3];
+    size_t n = runner_fds(s->job.runner, fds);
+    for (size_t i = 0; i < n; i++) {
+        struct epoll_event e = {.events = EPOLLIN};
+        if (epoll_ctl(q->epoll, EPOLL_CTL_ADD, fds[i], &e) < 0)
+            return kymo_err_set(err, -errno, "cannot watch a processor: %s", strerror(errno));
+    }
+    return 0;
+}
+
+/* A processor that cannot even be started has failed for reasons of this machine: later. */
+static void start(struct work_queue *q, struct slot *s)
+{
+    struct kymo_err err = {0};
+    int r = work_job_start(&s->job, &q->config, &err);
+    if (r == 0)
+        r = watch(q, s, &err);
+    if (r == 0)
+        return;
+    s->job.outcome = WORK_LATER;
+    memcpy(s->job.reason, err.text, sizeof s->job.reason);
+}
+
+static void processor_name(const struct work_queue *q, bool external, char *out, size_t n)
+{
+    if (external)
+        external_name(q->config.external, out, n);
+    else
+        (void)snprintf(out, n, "kymo %s", KYMO_VERSION);
+}
+
+/* Another processor takes over, in the same slot. */
+static int hand_over(struct work_queue *q, struct slot *s, struct kymo_err *err)
+{
+    char name[64];
+    processor_name(q, true, name, sizeof name);
+    int r = catalog_hand_over(q->config.catalog, s->job.profile.name, name, err);
+    if (r < 0)
+        return r;
+    s->job.runner = runner_free(s->job.runner);
+    s->job.external = true;
+    start(q, s);
+    return tell(q, s, err);
+}
+
+static int record(struct work_queue *q, struct slot *s, struct kymo_err *err)
+{
+    struct work_job *j = &s->job;
+    struct catalog *c = q->config.catalog;
+    const struct catalog_result result = {j->schema_version, j->records, j->counts.tables, j->counts.bytes};
+    int64_t later = now_ns() + (int64_t)q->config.retry_ms * 1000000;
+    switch (j->outcome) {
+    case WORK_READY:
+        return catalog_ready(c, j->profile.name, &result, err);
+    case WORK_FAILED:
+        return catalog_fail(c, j->profile.name, j->reason, j->offset, err);
+    case WORK_LATER:
+        return catalog_put_back(c, j->profile.name, j->reason, later, err);
+    case WORK_RUNNING:
+    case WORK_HAND_OVER:
+        break;
+    }
+    return 0;
+}
+
+static int note_progress(struct work_queue *q, struct slot *s, struct kymo_err *err)
+{
+    const struct runner_report *report = runner_report(s->job.runner);
+    struct catalog_profile *p = &s->job.profile;
+    uint64_t now = kymo_clock_mono_ns();
+    if (!*report->stage || now - s->noted_ns < PROGRESS_NS ||
+        (p->done == report->done && p->total == report->total && !strcmp(p->stage, report->stage)))
+        return 0;
+    int r = catalog_progress(q->config.catalog, p->name, report->stage, report->done, report->total, err);
+    if (r < 0)
+        return r;
+    s->noted_ns = now;
+    memcpy(p->stage, report->stage, sizeof p->stage);
+    p->done = report->done;
+    p->total = report->total;
+    return tell(q, s, err);
+}
+
+static int turn_slot(struct work_queue *q, struct slot *s, struct kymo_err *err)
+{
+    work_job_turn(&s->job, &q->config);
+    if (s->job.outcome == WORK_RUNNING)
+        return note_progress(q, s, err);
+    if (s->job.outcome == WORK_HAND_OVER)
+        return hand_over(q, s, err);
+    int r = record(q, s, err);
+    if (r < 0)
+        return r;
+    r = tell(q, s, err);
+    work_job_done(&s->job);
+    s->used = false;
+    return r;
+}
+
+/* What cannot be opened has failed by itself, such as a capture whose manifest is damaged. */
+static int take(struct work_queue *q, size_t i, const struct catalog_profile *p, struct kymo_err *err)
+{
+    struct slot *s = &q->slots[i];
+    struct kymo_err why = {0};
+    char name[64];
+    processor_name(q, false, name, sizeof name);
+    char *directory KYMO_FREE = slot_directory(q, i);
+    if (!directory)
+        return kymo_err_set(err, -ENOMEM, "no memory for the work queue");
+    int r = catalog_start(q->config.catalog, p->name, name, err);
+    if (r < 0)
+        return r;
+    int opened = work_job_open(&s->job, &q->config, p, directory, &why);
+    s->used = true;
+    s->noted_ns = 0;
+    s->job.profile = *p;
+    if (opened == 0) {
+        start(q, s);
+    } else {
+        s->job.outcome = opened == -ENOSPC || opened == -ENOMEM ? WORK_LATER : WORK_FAILED;
+        s->job.offset = -1;
+        memcpy(s->job.reason, why.text, sizeof s->job.reason);
+    }
+    return tell(q, s, err);
+}
+
+static int start_waiting(struct work_queue *q, struct kymo_err *err)
+{
+    struct catalog_profile p;
+    for (size_t i = 0; i < q->config.children; i++) {
+        if (q->slots[i].used)
+            continue;
+        int r = catalog_next(q->config.catalog, now_ns(), &p, err);
+        if (r == 1)
+            r = take(q, i, &p, err);
+        else
+            return r;
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+int work_queue_turn(struct work_queue *q, struct kymo_err *err)
+{
+    int running = 0, failed = 0;
+    struct kymo_err *first = err;
+    for (size_t i = 0; i < q->config.children; i++) {
+        if (!q->slots[i].used)
+            continue;
+        int r = turn_slot(q, &q->slots[i], first);
+        if (r < 0 && failed == 0) {
+            failed = r;
+            first = NULL;
+        }
+    }
+    if (failed == 0)
+        failed = start_waiting(q, err);
+    for (size_t i = 0; i < q->config.children; i++)
+        running += q->slots[i].used;
+    return failed < 0 ? failed : running;
+}
+
+int work_queue_fd(const struct work_queue *q)
+{
+    return q->epoll;
+}
+
+int work_queue_timeout_ms(const struct work_queue *q)
+{
+    int64_t least = -1;
+    for (size_t i = 0; i < q->config.children; i++) {
+        const struct slot *s = &q->slots[i];
+        if (!s->used)
+            continue;
+        int64_t left = s->job.runner && s->job.outcome == WORK_RUNNING ? runner_left_ms(s->job.runner) : 0;
+        if (left >= 0 && (least < 0 || left < least))
+            least = left;
+    }
+    return least > 1 << 30 ? 1 << 30 : (int)least;
+}
+
+void work_queue_wait(const struct work_queue *q, int max_ms)
+{
+    int ms = work_queue_timeout_ms(q);
+    struct pollfd p = {.fd = q->epoll, .events = POLLIN};
+    (void)poll(&p, 1, ms >= 0 && ms < max_ms ? ms : max_ms);
+}
