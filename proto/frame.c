@@ -1,6 +1,7 @@
 #include "proto/frame.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include <zstd.h>
@@ -15,10 +16,12 @@ _Static_assert(FRAME_HEADER_SIZE == CRC_AT + 4, "the checksum ends the header");
 
 struct frame_parser {
     struct frame_limits limits;
-    struct kymo_buf buf;    /* a frame that did not come in one piece, from its header on */
-    size_t need;            /* bytes that buf must hold: the header, then the whole frame */
-    uint64_t at;            /* offset in the stream of the frame that comes */
-    struct kymo_err failed; /* set once refused */
+    struct kymo_buf buf;     /* a frame that did not come in one piece, from its header on */
+    size_t need;             /* bytes that buf must hold: the header, then the whole frame */
+    uint64_t at;             /* offset in the stream of the frame that comes */
+    bool stream, is_through; /* is_through: the buffered frame was given out */
+    uint32_t raw_at;         /* while streaming: raw bytes of this frame that were given out */
+    struct kymo_err failed;  /* set once refused */
 };
 
 static int check_lengths(const struct frame *f, const struct frame_limits *limits, struct kymo_err *err)
@@ -119,6 +122,16 @@ void frame_parser_set_limits(struct frame_parser *p, const struct frame_limits *
     p->limits.raw = limits->raw < FRAME_RAW_MAX ? limits->raw : FRAME_RAW_MAX;
 }
 
+void frame_parser_stream(struct frame_parser *p)
+{
+    p->stream = true;
+}
+
+static bool is_streamed(const struct frame_parser *p, const struct frame *f)
+{
+    return p->stream && f->raw_len > 0 && !(f->flags & FRAME_ZSTD);
+}
+
 static int read_header(const struct frame_parser *p, const uint8_t *h, struct frame *ret, struct kymo_err *err)
 {
     if (kymo_le32(h + CRC_AT) != kymo_crc32c(0, h, CRC_AT))
@@ -162,6 +175,25 @@ static int fill(struct frame_parser *p, const uint8_t **data, size_t *n, struct 
     return take == want;
 }
 
+/* The next piece of the raw bytes of f, whose header and message are in the buffer. */
+static int next_piece(struct frame_parser *p, const uint8_t **data, size_t *n, struct frame *f, struct frame *ret)
+{
+    uint32_t left = f->raw_len - p->raw_at;
+    uint32_t take = left < *n ? left : (uint32_t)*n;
+    if (take == 0)
+        return 0;
+    point_into(f, p->buf.data);
+    f->raw = *data;
+    f->raw_at = p->raw_at;
+    f->raw_len = f->plain_len = take;
+    *data += take;
+    *n -= take;
+    p->raw_at = take == left ? 0 : p->raw_at + take;
+    p->is_through = take == left;
+    *ret = *f;
+    return 1;
+}
+
 static int next_buffered(struct frame_parser *p, const uint8_t **data, size_t *n, struct frame *ret,
                          struct kymo_err *err)
 {
@@ -172,11 +204,14 @@ static int next_buffered(struct frame_parser *p, const uint8_t **data, size_t *n
     r = read_header(p, p->buf.data, &f, err);
     if (r < 0)
         return r;
-    p->need = frame_size(&f);
+    p->need = frame_size(&f) - (is_streamed(p, &f) ? f.raw_len : 0);
     r = p->buf.len == p->need ? 1 : fill(p, data, n, err);
     if (r <= 0)
         return r;
+    if (is_streamed(p, &f))
+        return next_piece(p, data, n, &f, ret);
     point_into(&f, p->buf.data);
+    p->is_through = true;
     *ret = f;
     return 1;
 }
@@ -205,16 +240,17 @@ int frame_parser_next(struct frame_parser *p, const uint8_t **data, size_t *n, s
 {
     if (p->failed.code)
         return kymo_err_set(err, p->failed.code, "%s", p->failed.text);
-    if (p->buf.len > 0 && p->buf.len == p->need) {
+    if (p->is_through) {
         /* The frame of the last call has been looked at by now. */
         kymo_buf_reset(&p->buf);
         p->need = FRAME_HEADER_SIZE;
+        p->is_through = false;
     }
     int r = p->buf.len > 0 ? 0 : next_in_place(p, data, n, ret, &p->failed);
     if (r == 0 && *n > 0)
         r = next_buffered(p, data, n, ret, &p->failed);
     if (r > 0)
-        p->at += frame_size(ret);
+        p->at += ret->raw_at > 0 ? ret->raw_len : frame_size(ret);
     if (r >= 0)
         return r;
     kymo_err_prefix(&p->failed, "byte %llu of the stream", (unsigned long long)p->at);

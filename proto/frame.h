@@ -26,6 +26,7 @@ struct frame {
     const uint8_t *raw;
     uint32_t raw_len;   /* as sent */
     uint32_t plain_len; /* uncompressed */
+    uint32_t raw_at;    /* of a parser that streams: where this piece of the raw bytes begins; else 0 */
 };
 
 /*
@@ -54,6 +55,13 @@ int frame_parser_new(const struct frame_limits *limits, struct frame_parser **re
 struct frame_parser *frame_parser_free(struct frame_parser *p); /* NULL is fine; returns NULL */
 /* Holds from the next frame on. */
 void frame_parser_set_limits(struct frame_parser *p, const struct frame_limits *limits);
+
+/*
+ * Uncompressed raw bytes are given out as they come: one frame becomes several, each with the same message, a piece of
+ * raw (raw_len, plain_len and raw_at are the piece's) and at least one byte of it. Nothing of them is copied or kept.
+ * Before the first frame.
+ */
+void frame_parser_stream(struct frame_parser *p);
 
 /*
  * Takes bytes from *data (moves it on, lowers *n) until one frame is whole. 1: *ret is a frame, whose pointers hold

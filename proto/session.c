@@ -63,6 +63,8 @@ int session_new(const struct session_config *config, struct session **ret, struc
     kymo_buf_init(&s->out, (size_t)SESSION_OUT_MAX * 2);
     const struct frame_limits limits = {HELLO_MAX, 0};
     int r = frame_parser_new(&limits, &s->parser, err);
+    if (r == 0 && config->side == WIRE_SERVER)
+        frame_parser_stream(s->parser);
     if (r == 0 && config->side == WIRE_CLIENT)
         r = say_hello(s, err);
     if (r < 0) {

@@ -22,7 +22,8 @@ struct session_config {
     /*
      * Both are called inside session_feed and may send, but neither feed nor free. A negative result ends the session;
      * the text goes to the peer in a refusal. Messages and frames hold until the callback returns. Refusals about one
-     * capture or request come through on_message; one about the connection ends it.
+     * capture or request come through on_message; one about the connection ends it. To a server, uncompressed raw bytes
+     * come in pieces, each with its message again (frame_parser_stream).
      */
     int (*on_ready)(void *ctx, const Kymo__Wire__Hello *peer, struct kymo_err *err);
     int (*on_message)(void *ctx, const struct wire_message *m, const struct frame *f, struct kymo_err *err);

@@ -195,16 +195,17 @@ static int charge(struct uplink_recv *r, uint32_t n, struct kymo_err *err)
     return 0;
 }
 
-static int check_data(const struct capture *c, const Kymo__Uplink__Data *data, uint32_t n, struct kymo_err *err)
+static int check_data(const struct capture *c, const Kymo__Uplink__Data *data, uint64_t offset, uint32_t n,
+                      struct kymo_err *err)
 {
     if (data->item >= c->n_items || c->done)
         return kymo_err_set(err, -EPROTO, "ticket %u: data of item %u of %u%s", c->ticket, data->item, c->n_items,
                             c->done ? ", after done" : "");
     const struct item *item = &c->items[data->item];
-    if (data->offset != item->received || n > item->size - item->received)
+    if (offset != item->received || n > item->size - item->received)
         return kymo_err_set(err, -EPROTO,
                             "ticket %u: item %u: %u bytes at %" PRIu64 ", expected at %" PRIu64 " of %" PRIu64,
-                            c->ticket, data->item, n, data->offset, item->received, item->size);
+                            c->ticket, data->item, n, offset, item->received, item->size);
     return 0;
 }
 
@@ -253,7 +254,7 @@ static int on_data(struct uplink_recv *r, const Kymo__Uplink__Data *data, const 
     if (i == r->n_captures) /* under way when the capture was refused */
         return uplink_recv_taken(r, f->plain_len, err);
     struct capture *c = r->captures[i];
-    e = check_data(c, data, f->plain_len, err);
+    e = check_data(c, data, data->offset + f->raw_at, f->plain_len, err);
     if (e < 0)
         return e;
     const uint8_t *bytes = f->raw;

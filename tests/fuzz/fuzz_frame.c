@@ -2,6 +2,7 @@
  * The frame parser: the first byte steers the sizes of the pieces. Headers are repaired every second time, since their
  * checksum would stop nearly every mutation at the door. Whole frames are inflated when they say so.
  */
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,10 +36,12 @@ static void look(const struct frame *f)
     kymo_buf_done(&out);
 }
 
-static void run(const uint8_t *data, size_t size, size_t piece)
+static void run(const uint8_t *data, size_t size, size_t piece, bool stream)
 {
     struct frame_parser *p;
     must(frame_parser_new(&limits, &p, NULL) == 0);
+    if (stream)
+        frame_parser_stream(p);
     int r = 0;
     for (size_t at = 0; at < size && r >= 0; at += piece) {
         size_t n = size - at < piece ? size - at : piece;
@@ -71,8 +74,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint8_t *copy KYMO_FREE = kymo_malloc(size - 1);
     must(copy != NULL);
     memcpy(copy, data + 1, size - 1);
-    run(copy, size - 1, piece);
+    run(copy, size - 1, piece, false);
     repair(copy, size - 1);
-    run(copy, size - 1, piece);
+    run(copy, size - 1, piece, false);
+    run(copy, size - 1, piece, true);
     return 0;
 }

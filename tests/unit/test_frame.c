@@ -89,6 +89,48 @@ static void test_any_split(void **state)
     }
 }
 
+/* Pieces of raw bytes come as they are split, each with its message, and end where the frame ends. */
+static void test_streaming(void **state)
+{
+    (void)state;
+    static uint8_t bytes[5000];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(i * 11 >> 2);
+    struct kymo_buf stream;
+    kymo_buf_init(&stream, 1u << 20);
+    const struct frame sent[] = {make(1, "first", 5, bytes, sizeof bytes), make(2, "plain", 5, NULL, 0),
+                                 make(3, "", 0, bytes, 1), make(4, "last", 4, bytes + 7, 300)};
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(frame_append(&stream, &sent[i], NULL), 0);
+    for (size_t piece = 1; piece <= stream.len; piece += piece < 300 ? 1 : 97) {
+        struct frame_parser *p;
+        assert_int_equal(frame_parser_new(&limits, &p, NULL), 0);
+        frame_parser_stream(p);
+        size_t i = 0, at_raw = 0;
+        for (size_t at = 0; at < stream.len; at += piece) {
+            const uint8_t *data = stream.data + at;
+            size_t n = stream.len - at < piece ? stream.len - at : piece;
+            struct frame f;
+            while (frame_parser_next(p, &data, &n, &f, NULL) > 0) {
+                assert_true(i < 4 && f.type == sent[i].type && f.message_len == sent[i].message_len);
+                assert_memory_equal(f.message, sent[i].message, f.message_len);
+                assert_int_equal(f.raw_at, at_raw);
+                assert_true(f.raw_len == f.plain_len && f.raw_len <= sent[i].raw_len - at_raw);
+                assert_memory_equal(f.raw, sent[i].raw + at_raw, f.raw_len);
+                at_raw += f.raw_len;
+                if (at_raw < sent[i].raw_len)
+                    continue;
+                i++;
+                at_raw = 0;
+            }
+            assert_int_equal(n, 0);
+        }
+        assert_int_equal(i, 4);
+        frame_parser_free(p);
+    }
+    kymo_buf_done(&stream);
+}
+
 static void put_header(uint8_t h[FRAME_HEADER_SIZE], uint32_t length, uint32_t message, uint32_t plain, uint8_t flags,
                        uint8_t version)
 {
@@ -228,6 +270,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_drawing_of_the_page),
         cmocka_unit_test(test_any_split),
+        cmocka_unit_test(test_streaming),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_writer_refuses_what_the_reader_would),
         cmocka_unit_test(test_inflate),

@@ -117,7 +117,9 @@ static int store_write(void *ctx, void *handle, uint32_t item, uint64_t offset, 
     struct party *p = ctx;
     assert_int_equal(item, 0);
     assert_memory_equal(data, NTFF + offset, n);
-    int r = uplink_recv_durable(p->recv, handle, item, offset + n, err);
+    /* At the ends of the frames, however their bytes are split on the way. */
+    uint64_t end = offset + n;
+    int r = end == 21 || end == sizeof NTFF - 1 ? uplink_recv_durable(p->recv, handle, item, end, err) : 0;
     return r < 0 ? r : UPLINK_RECV_NOW;
 }
 
