@@ -109,7 +109,8 @@ static int check_offer(const struct uplink_recv *r, const Kymo__Uplink__Offer *o
     return check_names(offer, err);
 }
 
-static int send_need(struct uplink_recv *r, uint32_t ticket, bool have, const struct capture *c, struct kymo_err *err)
+/* c NULL: the capture is stored already. */
+static int send_need(struct uplink_recv *r, uint32_t ticket, const struct capture *c, struct kymo_err *err)
 {
     uint32_t n = c ? c->n_items : 0;
     Kymo__Uplink__Want *wants KYMO_FREE = KYMO_NEW_ARRAY(Kymo__Uplink__Want, n);
@@ -119,7 +120,7 @@ static int send_need(struct uplink_recv *r, uint32_t ticket, bool have, const st
     Kymo__Uplink__Need need = KYMO__UPLINK__NEED__INIT;
     need.has_ticket = 1;
     need.ticket = ticket;
-    need.has_have = need.have = have;
+    need.has_have = need.have = !c;
     need.wants = list;
     for (uint32_t i = 0; c && i < n; i++) {
         if (c->items[i].received == c->items[i].size)
@@ -170,9 +171,9 @@ static int on_offer(struct uplink_recv *r, const Kymo__Uplink__Offer *offer, str
     if (e < 0)
         return refuse_ticket(r, offer->ticket, e, cause.text, err);
     if (e == UPLINK_RECV_HAVE)
-        return send_need(r, offer->ticket, true, NULL, err);
+        return send_need(r, offer->ticket, NULL, err);
     struct capture *added = r->captures[r->n_captures++] = KYMO_TAKE(c);
-    return send_need(r, added->ticket, false, added, err);
+    return send_need(r, added->ticket, added, err);
 }
 
 /* As on the other side: n_captures: the ticket is over already. */
