@@ -204,20 +204,22 @@ static void kill_group(const struct runner *r)
     (void)kill(r->pid, SIGKILL);
 }
 
+/* What it started and left behind goes with it: ended before the child is reaped, while its number, which is the
+ * group's, cannot be anybody else's. */
 static bool reap(struct runner *r, int flags)
 {
+    siginfo_t info = {0};
+    int code;
     if (r->ended)
         return true;
-    pid_t pid;
     do
-        pid = waitpid(r->pid, &r->status, flags);
-    while (pid < 0 && errno == EINTR);
-    if (pid != r->pid)
+        code = waitid(P_PID, (id_t)r->pid, &info, WEXITED | WNOWAIT | flags);
+    while (code < 0 && errno == EINTR);
+    if (code < 0 || info.si_pid != r->pid)
         return false;
-    r->ended = true;
-    /* What it started and left behind goes too. The group's number stays taken as long as it has a member. */
     (void)kill(-r->pid, SIGKILL);
-    return true;
+    r->ended = waitpid(r->pid, &r->status, 0) == r->pid;
+    return r->ended;
 }
 
 struct runner *runner_free(struct runner *r)

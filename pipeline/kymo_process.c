@@ -199,8 +199,7 @@ static int process(const struct args *args)
     struct process_result result;
     struct kymo_err err = {0};
     int r = args->sandbox ? process_sandbox_enter(&err) : 0;
-    if (r == 0)
-        r = process_run(&options, &result, &err);
+    r = r < 0 ? r : process_run(&options, &result, &err);
     if (r < 0) {
         report_failure(&report, &err);
         return r == -ENODATA ? EXIT_EMPTY : EXIT_FAILED;

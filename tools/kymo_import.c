@@ -106,8 +106,7 @@ static int take_in(struct store *s, const struct args *a, char id[static MANIFES
     Kymo__Manifest__Capture *m KYMO_CLEANUP(manifest_freep) = NULL;
     struct raw_capture *c = NULL;
     int r = import_manifest(a->dir, a->id, &manifest, &n, err);
-    if (r == 0)
-        r = manifest_parse(manifest, n, &m, err);
+    r = r < 0 ? r : manifest_parse(manifest, n, &m, err);
     if (r < 0)
         return r;
     (void)snprintf(id, MANIFEST_ID_MAX + 1, "%s", m->capture_id);
