@@ -119,7 +119,9 @@ for step in "${steps[@]}"; do
     begin=$SECONDS
     [ "$step" = base ] || enter
     rm -f "$done_mark"
-    "step_$step" >"$tree/$step.log" 2>&1 || { tail -n 30 "$tree/$step.log"; echo "clean-debian: $step FAILED; see $tree/$step.log"; exit 1; }
+    # In the background, where a failing command still ends it.
+    "step_$step" >"$tree/$step.log" 2>&1 &
+    wait $! || { tail -n 30 "$tree/$step.log"; echo "clean-debian: $step FAILED; see $tree/$step.log"; exit 1; }
     echo "$commit" >"$done_mark"
     echo "clean-debian: $step passed in $((SECONDS - begin)) s"
 done
