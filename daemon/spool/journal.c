@@ -110,7 +110,7 @@ static int parse_at(struct journal_cursor *c, uint64_t off, struct journal_recor
 
 static int resync(struct journal_cursor *c, const char *cause, struct journal_damage *damage, struct kymo_err *err)
 {
-    struct journal_record rec;
+    struct journal_record rec = {0};
     const char *ignored;
     uint64_t from = c->at;
     uint64_t stop = c->size - from < RESYNC_MAX ? c->size : from + RESYNC_MAX;
