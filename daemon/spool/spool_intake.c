@@ -46,7 +46,7 @@ static bool fits(const struct spool *s, uint64_t bytes, uint64_t copied, bool ca
 int spool_make_room(struct spool *s, uint64_t bytes, uint64_t copied, bool capture, uint32_t *cause,
                     struct kymo_err *err)
 {
-    uint32_t ignored;
+    uint32_t ignored = 0;
     cause = cause ? cause : &ignored;
     if (s->stopped && spool_used_bytes(s) > s->limits.bytes_max / 4 * 3) {
         *cause = SPOOL_STOPPED;

@@ -125,11 +125,19 @@ static void report(struct story *st, struct spool *s)
         st->reported += row.captures;
 }
 
+/* One failure is injected at a time: what fails once must work the next time. */
+static bool open_or_retry(const char *dir, struct spool **s)
+{
+    if (spool_open(dir, &story_limits, s, NULL) == 0)
+        return true;
+    return spool_open(dir, &story_limits, s, NULL) == 0;
+}
+
 void story_run(struct story *st, const char *dir, const char *intake)
 {
     struct spool *s KYMO_CLEANUP(spool_closep) = NULL;
     memset(st, 0, sizeof *st);
-    if (spool_open(dir, &story_limits, &s, NULL) < 0 && spool_open(dir, &story_limits, &s, NULL) < 0)
+    if (!open_or_retry(dir, &s))
         return;
     add_neff(st, s, intake);
     add_neff(st, s, intake);
@@ -146,7 +154,7 @@ void story_run(struct story *st, const char *dir, const char *intake)
         capture(st, s, intake, i);
     report(st, s);
     s = spool_close(s);
-    if (spool_open(dir, &story_limits, &s, NULL) < 0 && spool_open(dir, &story_limits, &s, NULL) < 0)
+    if (!open_or_retry(dir, &s))
         return;
     deliver(st, s, 8);
     for (size_t i = 11; i < STORY_CAPTURES; i++)
