@@ -68,7 +68,7 @@ static void forbid_network(void)
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
     int r = filter ? 0 : -ENOMEM;
     if (r == 0)
-        r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EACCES), SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_NE, AF_UNIX));
+        r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EACCES), SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_NE, AF_UNIX, 0));
     if (r == 0)
         r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EACCES), SCMP_SYS(io_uring_setup), 0);
     if (r == 0)
