@@ -20,7 +20,7 @@ int main(int argc, char **argv)
     uint64_t bytes = 0, start = kymo_clock_mono_ns();
     for (int i = 3; r == 0 && i < argc; i++) {
         struct spool_capture *c;
-        struct spool_file f;
+        struct spool_file f = {0};
         char id[32];
         (void)snprintf(id, sizeof id, "capture-%d", i);
         r = spool_begin(s, id, &c, &err);

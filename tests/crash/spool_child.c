@@ -248,7 +248,7 @@ static int check_entry(struct spool *s, const struct spool_entry *e, struct know
 
 static bool is_pending(const struct spool *s, uint64_t number)
 {
-    for (const struct spool_entry *e = NULL; (e = spool_next(s, e ? e->seq : 0));)
+    for (const struct spool_entry *e = spool_next(s, 0); e; e = spool_next(s, e->seq))
         if (strtoull(e->id + 1, NULL, 10) == number)
             return true;
     return false;
@@ -295,7 +295,7 @@ static int check(const char *dir, const char *log_path)
         return 1;
     }
     int r = 0;
-    for (const struct spool_entry *e = NULL; r == 0 && (e = spool_next(s, e ? e->seq : 0));)
+    for (const struct spool_entry *e = spool_next(s, 0); r == 0 && e; e = spool_next(s, e->seq))
         r = check_entry(s, e, &l);
     if (r == 0)
         r = check_totals(s, &l);

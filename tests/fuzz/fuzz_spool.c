@@ -82,7 +82,7 @@ static void open_once(struct spool_status *st)
     must(st->account_open ||
          (st->issued.captures == st->pending.captures + st->delivered.captures + st->lost.captures &&
           st->issued.bytes == st->pending.bytes + st->delivered.bytes + st->lost.bytes));
-    for (const struct spool_entry *e = NULL; (e = spool_next(s, e ? e->seq : 0));)
+    for (const struct spool_entry *e = spool_next(s, 0); e; e = spool_next(s, e->seq))
         must(e->nfiles > 0 && e->nfiles <= SPOOL_FILES_MAX);
     spool_close(s);
 }

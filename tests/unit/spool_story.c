@@ -217,7 +217,7 @@ static const struct spool_entry *pending_with_id(const struct spool *s, size_t i
 {
     char id[32];
     (void)snprintf(id, sizeof id, "cap-%zu", i);
-    for (const struct spool_entry *e = NULL; (e = spool_next(s, e ? e->seq : 0));)
+    for (const struct spool_entry *e = spool_next(s, 0); e; e = spool_next(s, e->seq))
         if (!strcmp(e->id, id))
             return e;
     return NULL;
@@ -268,7 +268,7 @@ static const char *check_once(const struct story *st, const char *dir, struct sp
     const char *bad = NULL;
     if (spool_open(dir, &story_limits, &s, &err) < 0)
         FAIL("cannot open: %s", err.text);
-    for (const struct spool_entry *e = NULL; !bad && (e = spool_next(s, e ? e->seq : 0));)
+    for (const struct spool_entry *e = spool_next(s, 0); !bad && e; e = spool_next(s, e->seq))
         bad = check_entry(st, s, e);
     if (!bad)
         bad = check_account(st, s, pass == DRAINED);
