@@ -29,6 +29,7 @@ libprotobuf-c-dev
 libseccomp-dev
 libsqlite3-dev
 libssl-dev
+libsystemd-dev
 libuv1-dev
 libzstd-dev
 ninja-build
