@@ -221,9 +221,9 @@ static int take_option(const struct kymo_options *spec, int argc, char *const *a
     return r < 0 ? r : i;
 }
 
-static void set_defaults(const struct kymo_options *spec, void *target)
+void kymo_options_defaults(const struct kymo_option *rows, void *target)
 {
-    for (const struct kymo_option *row = spec->rows; row->name; row++) {
+    for (const struct kymo_option *row = rows; row->name; row++) {
         set_empty(row, target);
         if (!row->def)
             continue;
@@ -233,7 +233,7 @@ static void set_defaults(const struct kymo_options *spec, void *target)
     }
 }
 
-static int check_required(const struct kymo_options *spec, const void *target, struct kymo_err *err)
+int kymo_options_required(const struct kymo_options *spec, const void *target, struct kymo_err *err)
 {
     for (const struct kymo_option *row = spec->rows; row->name; row++)
         if (row->required && is_empty(row, target))
@@ -241,9 +241,21 @@ static int check_required(const struct kymo_options *spec, const void *target, s
     return 0;
 }
 
-int kymo_options_parse(const struct kymo_options *spec, int argc, char *const *argv, void *target, struct kymo_err *err)
+/* Lists that argv uses are emptied before, so that it replaces what a file has put there. */
+static void empty_lists(const struct kymo_options *spec, int argc, char *const *argv, void *target)
 {
-    set_defaults(spec, target);
+    for (int i = 1; i < argc && strcmp(argv[i], "--"); i++) {
+        const char *equals = argv[i][0] == '-' && argv[i][1] == '-' ? strchr(argv[i], '=') : NULL;
+        size_t n = equals ? (size_t)(equals - argv[i]) : strlen(argv[i]);
+        const struct kymo_option *row = n >= 2 && argv[i][0] == '-' ? find_row(spec, argv[i], n) : NULL;
+        if (row && row->type == KYMO_OPTION_LIST)
+            set_empty(row, target);
+    }
+}
+
+int kymo_options_apply(const struct kymo_options *spec, int argc, char *const *argv, void *target, struct kymo_err *err)
+{
+    empty_lists(spec, argc, argv, target);
     size_t positionals = 0;
     bool options = true;
     for (int i = 1; i < argc;) {
@@ -264,8 +276,14 @@ int kymo_options_parse(const struct kymo_options *spec, int argc, char *const *a
                 return r;
         }
     }
-    int r = check_required(spec, target, err);
-    return r < 0 ? r : KYMO_OPTIONS_PARSED;
+    return KYMO_OPTIONS_PARSED;
+}
+
+int kymo_options_parse(const struct kymo_options *spec, int argc, char *const *argv, void *target, struct kymo_err *err)
+{
+    kymo_options_defaults(spec->rows, target);
+    int r = kymo_options_apply(spec, argc, argv, target, err);
+    return r == KYMO_OPTIONS_PARSED ? kymo_options_required(spec, target, err) : r;
 }
 
 static const char *shown_arg(const struct kymo_option *row)
@@ -316,11 +334,9 @@ void kymo_options_help(const struct kymo_options *spec, FILE *out)
     (void)fprintf(out, "  %-34s %s\n  %-34s %s\n", "-h, --help", "this text", "    --version", "kymo's version");
 }
 
-int kymo_options_main(const struct kymo_options *spec, int argc, char *const *argv, void *target)
+int kymo_options_outcome(const struct kymo_options *spec, int outcome, const struct kymo_err *err)
 {
-    struct kymo_err err = {0};
-    int r = kymo_options_parse(spec, argc, argv, target, &err);
-    switch (r) {
+    switch (outcome) {
     case KYMO_OPTIONS_PARSED:
         return -1;
     case KYMO_OPTIONS_HELP:
@@ -330,7 +346,13 @@ int kymo_options_main(const struct kymo_options *spec, int argc, char *const *ar
         (void)printf("%s %s\n", spec->program, KYMO_VERSION);
         return 0;
     default:
-        (void)fprintf(stderr, "%s: %s; see %s --help\n", spec->program, err.text, spec->program);
+        (void)fprintf(stderr, "%s: %s; see %s --help\n", spec->program, err->text, spec->program);
         return 2;
     }
+}
+
+int kymo_options_main(const struct kymo_options *spec, int argc, char *const *argv, void *target)
+{
+    struct kymo_err err = {0};
+    return kymo_options_outcome(spec, kymo_options_parse(spec, argc, argv, target, &err), &err);
 }

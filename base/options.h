@@ -75,10 +75,23 @@ enum kymo_options_outcome { KYMO_OPTIONS_PARSED, KYMO_OPTIONS_HELP, KYMO_OPTIONS
 int kymo_options_parse(const struct kymo_options *spec, int argc, char *const *argv, void *target,
                        struct kymo_err *err) KYMO_MUST_CHECK;
 
+/*
+ * The two halves of kymo_options_parse, for who puts a configuration file between them (base/ini.h): defaults of all
+ * rows; then argv over what is there (the first use of a list empties it), without a look at required rows; then that
+ * look.
+ */
+void kymo_options_defaults(const struct kymo_option *rows, void *target);
+int kymo_options_apply(const struct kymo_options *spec, int argc, char *const *argv, void *target,
+                       struct kymo_err *err) KYMO_MUST_CHECK;
+int kymo_options_required(const struct kymo_options *spec, const void *target, struct kymo_err *err) KYMO_MUST_CHECK;
+
 void kymo_options_help(const struct kymo_options *spec, FILE *out);
 
 /* For main functions: -1 = go on; else the exit code, 0 after --help or --version, 2 after a line about wrong usage. */
 int kymo_options_main(const struct kymo_options *spec, int argc, char *const *argv, void *target) KYMO_MUST_CHECK;
+
+/* The same for an outcome, or error, of somebody else who parses: prints what belongs to it. */
+int kymo_options_outcome(const struct kymo_options *spec, int outcome, const struct kymo_err *err) KYMO_MUST_CHECK;
 
 /* Sets one row's value from text, as a configuration file's reader does. -EINVAL with the reason. */
 int kymo_options_set(const struct kymo_option *row, const char *text, void *target,
