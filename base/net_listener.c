@@ -91,16 +91,30 @@ static int make_numeric(const char *text, struct sockaddr_storage *ret, struct k
     return 0;
 }
 
+/* The address of a socket that somebody else has made. */
+static int look_at_socket(const struct net_listener *l, struct sockaddr_storage *ret, struct kymo_err *err)
+{
+    int listens = 0;
+    socklen_t size = sizeof listens, len = sizeof *ret;
+    if (getsockname(l->config.socket, (struct sockaddr *)ret, &len) < 0 ||
+        (ret->ss_family != AF_INET && ret->ss_family != AF_INET6) ||
+        getsockopt(l->config.socket, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) < 0 || !listens)
+        return kymo_err_set(err, -EINVAL, "%s: descriptor %d is no listening TCP socket", l->config.address,
+                            l->config.socket);
+    return 0;
+}
+
 static int start_listening(struct net_listener *l, struct kymo_err *err)
 {
     const char *text = l->config.address;
     struct sockaddr_storage addr;
-    int r = make_numeric(text, &addr, err);
+    int r = l->config.adopt ? look_at_socket(l, &addr, err) : make_numeric(text, &addr, err);
     if (r < 0)
         return r;
     if (!l->config.tls && !l->config.plain_anywhere && !net_is_loopback((const struct sockaddr *)&addr))
         return kymo_err_set(err, -EPERM, "%s: not a loopback address, and there is no TLS", text);
-    r = uv_tcp_bind(&l->tcp, (const struct sockaddr *)&addr, 0);
+    r = l->config.adopt ? uv_tcp_open(&l->tcp, l->config.socket)
+                        : uv_tcp_bind(&l->tcp, (const struct sockaddr *)&addr, 0);
     if (r == 0)
         r = uv_listen((uv_stream_t *)&l->tcp, BACKLOG, on_connection);
     return r < 0 ? net_fail(err, r, "cannot listen", text) : 0;

@@ -7,7 +7,9 @@
 #define NET_HANDSHAKE_MS 10000
 
 struct net_listener_config {
-    const char *address;      /* numeric host and port; port 0: any free one */
+    const char *address; /* numeric host and port; port 0: any free one. With adopt, a name for errors */
+    bool adopt;          /* socket listens already, as systemd hands it over; the listener's from then on */
+    int socket;
     struct tls_context *tls;  /* NULL: plain */
     bool plain_anywhere;      /* plain on other addresses than loopback: an explicit choice */
     unsigned max_connections; /* more are closed at once; 0: 1024 */
@@ -21,7 +23,10 @@ struct net_listener_config {
 
 struct net_listener;
 
-/* -EPERM: plain, not on loopback, and not chosen. */
+/*
+ * -EPERM: plain, not on loopback, and not chosen. -EINVAL: what is to be adopted is no listening TCP socket. With
+ * these two it stays the caller's.
+ */
 int net_listener_new(struct net *n, const struct net_listener_config *config, struct net_listener **ret,
                      struct kymo_err *err) KYMO_MUST_CHECK;
 /* Its connections live on; the object goes away from the loop once they are closed. NULL is fine; returns NULL. */

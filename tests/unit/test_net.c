@@ -173,6 +173,22 @@ static void listen_on(struct world *w, bool tls, unsigned max)
     (void)snprintf(w->address, sizeof w->address, "127.0.0.1:%d", net_listener_port(w->listener));
 }
 
+/* As listen_on, with a socket that somebody else made, or -1. */
+static int adopt(struct world *w, int fd, struct kymo_err *err)
+{
+    const struct net_listener_config config = {.address = "uplink",
+                                               .adopt = true,
+                                               .socket = fd,
+                                               .accepted = on_accepted,
+                                               .refused = on_refused,
+                                               .ops = &ops,
+                                               .ctx = w};
+    int r = net_listener_new(w->net, &config, &w->listener, err);
+    if (r == 0)
+        (void)snprintf(w->address, sizeof w->address, "127.0.0.1:%d", net_listener_port(w->listener));
+    return r;
+}
+
 static void dial(struct world *w, const char *client_cert)
 {
     if (client_cert)
@@ -434,6 +450,42 @@ static void test_addresses(void **state)
     }
 }
 
+static int tcp_socket(in_addr_t where)
+{
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(where)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&in, sizeof in), 0);
+    return fd;
+}
+
+static void test_adopts(void **state)
+{
+    (void)state;
+    struct world w;
+    struct kymo_err err = {0};
+    make_world(&w);
+    int fd = tcp_socket(INADDR_LOOPBACK), local = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int outside = tcp_socket(INADDR_ANY);
+    assert_int_equal(adopt(&w, fd, &err), -EINVAL); /* does not listen */
+    assert_non_null(strstr(err.text, "uplink: descriptor"));
+    assert_int_equal(adopt(&w, local, &err), -EINVAL);
+    assert_int_equal(adopt(&w, -1, &err), -EINVAL);
+    assert_int_equal(listen(outside, 1), 0);
+    assert_int_equal(adopt(&w, outside, &err), -EPERM);
+    (void)uv_run(&w.loop, UV_RUN_DEFAULT);
+    assert_int_equal(kymo_file_ops()->close(local) | kymo_file_ops()->close(outside), 0);
+
+    assert_int_equal(listen(fd, 8), 0);
+    assert_int_equal(adopt(&w, fd, &err), 0);
+    w.client.to_send = 1000;
+    dial(&w, NULL);
+    for (int i = 0; i < 200 && w.server.received < 1000; i++)
+        run(&w, 5);
+    assert_int_equal(w.server.received, 1000);
+    end_world(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -446,6 +498,7 @@ int main(void)
         cmocka_unit_test(test_one_connection_too_many),
         cmocka_unit_test(test_pause),
         cmocka_unit_test(test_plain_stays_on_loopback),
+        cmocka_unit_test(test_adopts),
         cmocka_unit_test(test_addresses),
     };
     return cmocka_run_group_tests(tests, setup_group, teardown_group);
