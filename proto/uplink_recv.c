@@ -13,7 +13,8 @@ struct item {
 
 struct capture {
     uint32_t ticket;
-    bool done; /* the daemon has sent all */
+    bool asked; /* the store has not answered the offer yet */
+    bool done;  /* the daemon has sent all */
     void *handle;
     char id[WIRE_ID_MAX + 1];
     uint32_t n_items;
@@ -135,21 +136,29 @@ static int send_need(struct uplink_recv *r, uint32_t ticket, const struct captur
     return session_send(r->session, UPLINK_NEED, &need.base, err);
 }
 
-/* Asks the store. 0: *c is filled in; UPLINK_RECV_HAVE; negative: refused. */
+static void set_offsets(struct capture *c, const uint64_t *offsets)
+{
+    for (uint32_t i = 0; i < c->n_items; i++) {
+        struct item *item = &c->items[i];
+        item->received = item->durable = offsets[i] < item->size ? offsets[i] : item->size;
+    }
+}
+
+/* Asks the store. The answer as ops->offer gives it; negative: refused. */
 static int ask_store(struct uplink_recv *r, const Kymo__Uplink__Offer *offer, struct capture *c, struct kymo_err *err)
 {
     uint64_t *offsets KYMO_FREE = KYMO_NEW_ARRAY(uint64_t, offer->n_items);
     if (!offsets)
         return kymo_err_set(err, -ENOMEM, "out of memory");
     int e = r->config.ops->offer(r->config.ctx, offer, offsets, &c->handle, err);
-    if (e != UPLINK_RECV_NOW)
+    if (e < 0 || e == UPLINK_RECV_HAVE)
         return e;
-    for (uint32_t i = 0; i < c->n_items; i++) {
-        uint64_t size = offer->items[i]->size;
-        uint64_t at = offsets[i] < size ? offsets[i] : size;
-        c->items[i] = (struct item){.size = size, .received = at, .durable = at};
-    }
-    return 0;
+    for (uint32_t i = 0; i < c->n_items; i++)
+        c->items[i].size = offer->items[i]->size;
+    c->asked = e == UPLINK_RECV_LATER;
+    if (!c->asked)
+        set_offsets(c, offsets);
+    return e;
 }
 
 static int on_offer(struct uplink_recv *r, const Kymo__Uplink__Offer *offer, struct kymo_err *err)
@@ -173,7 +182,7 @@ static int on_offer(struct uplink_recv *r, const Kymo__Uplink__Offer *offer, str
     if (e == UPLINK_RECV_HAVE)
         return send_need(r, offer->ticket, NULL, err);
     struct capture *added = r->captures[r->n_captures++] = KYMO_TAKE(c);
-    return send_need(r, added->ticket, added, err);
+    return added->asked ? 0 : send_need(r, added->ticket, added, err);
 }
 
 /* As on the other side: n_captures: the ticket is over already. */
@@ -199,9 +208,11 @@ static int charge(struct uplink_recv *r, uint32_t n, struct kymo_err *err)
 static int check_data(const struct capture *c, const Kymo__Uplink__Data *data, uint64_t offset, uint32_t n,
                       struct kymo_err *err)
 {
-    if (data->item >= c->n_items || c->done)
+    if (data->item >= c->n_items || c->done || c->asked)
         return kymo_err_set(err, -EPROTO, "ticket %u: data of item %u of %u%s", c->ticket, data->item, c->n_items,
-                            c->done ? ", after done" : "");
+                            c->done    ? ", after done"
+                            : c->asked ? ", before need"
+                                       : "");
     const struct item *item = &c->items[data->item];
     if (offset != item->received || n > item->size - item->received)
         return kymo_err_set(err, -EPROTO,
@@ -280,6 +291,8 @@ static int on_done(struct uplink_recv *r, const Kymo__Uplink__Done *done, struct
     if (i == r->n_captures)
         return 0;
     struct capture *c = r->captures[i];
+    if (c->asked)
+        return kymo_err_set(err, -EPROTO, "ticket %u: done, before need", c->ticket);
     for (uint32_t k = 0; k < c->n_items; k++)
         if (c->items[k].received < c->items[k].size)
             return kymo_err_set(err, -EPROTO, "ticket %u: done, but item %u has %" PRIu64 " of %" PRIu64 " bytes",
@@ -397,6 +410,38 @@ void uplink_recv_out(const struct uplink_recv *r, const uint8_t **ret_data, size
 void uplink_recv_consume(struct uplink_recv *r, size_t n)
 {
     session_consume(r->session, n);
+}
+
+/* The capture of an offer that waits for its answer. */
+static int find_asked(const struct uplink_recv *r, const void *handle, size_t *ret, struct kymo_err *err)
+{
+    int e = find_handle(r, handle, ret, err);
+    if (e == 0 && !r->captures[*ret]->asked)
+        return kymo_err_set(err, -EINVAL, "uplink: %s: the offer is answered", r->captures[*ret]->id);
+    return e;
+}
+
+int uplink_recv_accept(struct uplink_recv *r, const void *handle, const uint64_t *offsets, struct kymo_err *err)
+{
+    size_t i;
+    int e = find_asked(r, handle, &i, err);
+    if (e < 0)
+        return e;
+    struct capture *c = r->captures[i];
+    c->asked = false;
+    set_offsets(c, offsets);
+    return send_need(r, c->ticket, c, err);
+}
+
+int uplink_recv_have(struct uplink_recv *r, const void *handle, struct kymo_err *err)
+{
+    size_t i;
+    int e = find_asked(r, handle, &i, err);
+    if (e < 0)
+        return e;
+    uint32_t ticket = r->captures[i]->ticket;
+    remove_capture(r, i);
+    return send_need(r, ticket, NULL, err);
 }
 
 int uplink_recv_durable(struct uplink_recv *r, const void *handle, uint32_t item, uint64_t offset, struct kymo_err *err)

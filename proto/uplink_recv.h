@@ -11,9 +11,10 @@
 #define UPLINK_RECV_WINDOW (4u << 20)
 
 enum uplink_recv_answer {
-    UPLINK_RECV_NOW = 0,   /* offer: take it. write: the bytes are taken. done: stored */
-    UPLINK_RECV_LATER = 1, /* write: uplink_recv_taken follows. done: uplink_recv_stored follows */
-    UPLINK_RECV_HAVE = 2,  /* offer: this capture is stored already */
+    UPLINK_RECV_NOW = 0, /* offer: take it. write: the bytes are taken. done: stored */
+    /* offer: uplink_recv_accept, _have or _refuse follows. write: _taken follows. done: _stored or _refuse follows */
+    UPLINK_RECV_LATER = 1,
+    UPLINK_RECV_HAVE = 2, /* offer: this capture is stored already */
 };
 
 /*
@@ -62,6 +63,14 @@ struct uplink_recv *uplink_recv_free(struct uplink_recv *r); /* drops what is un
 int uplink_recv_feed(struct uplink_recv *r, const void *data, size_t n, struct kymo_err *err) KYMO_MUST_CHECK;
 void uplink_recv_out(const struct uplink_recv *r, const uint8_t **ret_data, size_t *ret_n);
 void uplink_recv_consume(struct uplink_recv *r, size_t n);
+
+/*
+ * The late answer to an offer: take it, offsets as ops->offer fills them; or it is stored already, and the handle is
+ * not used any more.
+ */
+int uplink_recv_accept(struct uplink_recv *r, const void *handle, const uint64_t *offsets,
+                       struct kymo_err *err) KYMO_MUST_CHECK;
+int uplink_recv_have(struct uplink_recv *r, const void *handle, struct kymo_err *err) KYMO_MUST_CHECK;
 
 /*
  * What the store reports. The handle must not have been dropped. durable: everything of the item below offset has

@@ -135,6 +135,18 @@ static bool has_neff(const struct world *w, const uint8_t *sha256)
     return false;
 }
 
+static void find_offsets(const struct world *w, struct world_capture *c, uint64_t *offsets)
+{
+    for (uint32_t k = 0; k < c->n_items; k++) {
+        offsets[k] = c->items[k].neff && has_neff(w, c->items[k].sha256) ? c->items[k].size : c->durable[k];
+        if (offsets[k] == c->items[k].size && c->len[k] < c->items[k].size) {
+            /* Taken from the shared place. */
+            memcpy(c->stored[k], c->items[k].bytes, c->items[k].size);
+            c->len[k] = c->durable[k] = c->items[k].size;
+        }
+    }
+}
+
 static int store_offer(void *ctx, const Kymo__Uplink__Offer *offer, uint64_t *offsets, void **ret_handle,
                        struct kymo_err *err)
 {
@@ -143,26 +155,23 @@ static int store_offer(void *ctx, const Kymo__Uplink__Offer *offer, uint64_t *of
     if (i >= w->n)
         return kymo_err_set(err, -EINVAL, "no such capture");
     struct world_capture *c = &w->captures[i];
-    if (c->published)
+    c->asked = world_random(w, 2);
+    if (c->published && !c->asked)
         return UPLINK_RECV_HAVE;
     if (offer->n_items != c->n_items)
         return kymo_err_set(err, -EINVAL, "%zu items", offer->n_items);
     if (w->faults && world_random(w, 20) == 0)
         return kymo_err_set(err, -EBUSY, "not now");
-    for (uint32_t k = 0; k < c->n_items; k++) {
+    for (uint32_t k = 0; k < c->n_items; k++)
         if (offer->items[k]->size != c->items[k].size)
             return kymo_err_set(err, -EINVAL, "item %u of another size", k);
-        offsets[k] = c->items[k].neff && has_neff(w, c->items[k].sha256) ? c->items[k].size : c->durable[k];
-        if (offsets[k] == c->items[k].size && c->len[k] < c->items[k].size) {
-            /* Taken from the shared place. */
-            memcpy(c->stored[k], c->items[k].bytes, c->items[k].size);
-            c->len[k] = c->durable[k] = c->items[k].size;
-        }
-    }
     assert_false(c->open);
     c->open = true;
     c->done = false;
     *ret_handle = c;
+    if (c->asked)
+        return UPLINK_RECV_LATER;
+    find_offsets(w, c, offsets);
     return UPLINK_RECV_NOW;
 }
 
@@ -314,10 +323,31 @@ static void move_bytes(struct world *w)
     take_front(&w->down, n);
 }
 
+static void answer(struct world *w, struct world_capture *c)
+{
+    uint64_t offsets[WORLD_ITEMS];
+    c->asked = false;
+    if (c->published) {
+        c->open = false;
+        assert_int_equal(uplink_recv_have(w->recv, c, NULL), 0);
+    } else if (w->faults && world_random(w, 20) == 0) {
+        assert_int_equal(uplink_recv_refuse(w->recv, c, -EBUSY, "not now either", NULL), 0);
+    } else {
+        find_offsets(w, c, offsets);
+        assert_int_equal(uplink_recv_accept(w->recv, c, offsets, NULL), 0);
+        assert_int_equal(uplink_recv_accept(w->recv, c, offsets, NULL), -EINVAL);
+    }
+}
+
 static void let_store_work(struct world *w)
 {
     for (size_t i = 0; i < w->n; i++) {
         struct world_capture *c = &w->captures[i];
+        if (c->open && c->asked) {
+            if (world_random(w, 3) == 0)
+                answer(w, c);
+            continue;
+        }
         for (uint32_t k = 0; c->open && k < c->n_items; k++) {
             if (c->durable[k] == c->len[k] || world_random(w, 3))
                 continue;

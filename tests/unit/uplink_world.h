@@ -28,6 +28,7 @@ struct world_capture {
     uint64_t acked[WORLD_ITEMS];
     /* the collector's side */
     bool open, done;
+    bool asked; /* the offer is answered later */
     uint8_t *stored[WORLD_ITEMS];
     uint64_t len[WORLD_ITEMS], durable[WORLD_ITEMS];
     unsigned published;
