@@ -150,6 +150,12 @@ struct net_listener *net_listener_close(struct net_listener *l)
     return NULL;
 }
 
+void net_listener_set_tls(struct net_listener *l, struct tls_context *tls)
+{
+    if (l->config.tls && tls)
+        l->config.tls = tls;
+}
+
 int net_listener_port(const struct net_listener *l)
 {
     struct sockaddr_storage addr;

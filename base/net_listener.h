@@ -31,6 +31,9 @@ int net_listener_new(struct net *n, const struct net_listener_config *config, st
                      struct kymo_err *err) KYMO_MUST_CHECK;
 /* Its connections live on; the object goes away from the loop once they are closed. NULL is fine; returns NULL. */
 struct net_listener *net_listener_close(struct net_listener *l);
+/* For connections from now on, such as after new certificates; plain stays plain, TLS stays TLS. The former context may
+ * be freed. */
+void net_listener_set_tls(struct net_listener *l, struct tls_context *tls);
 int net_listener_port(const struct net_listener *l);
 unsigned net_listener_connections(const struct net_listener *l); /* open ones and those shaking hands */
 

@@ -273,6 +273,12 @@ int raw_capture_finish_file(struct raw_capture *c, size_t i, struct kymo_err *er
     struct incoming_file *f = &c->files[i];
     if (f->kept)
         return 0;
+    /* Another capture may have brought this NEFF meanwhile. */
+    if (f->have != c->m->files[i]->size && raw_is_neff(c->m->files[i])) {
+        int found = look_at_file(c, i, err);
+        if (found < 0 || f->kept)
+            return found;
+    }
     if (f->have != c->m->files[i]->size)
         return kymo_err_set(err, -EAGAIN, "%s/%s: %llu of %llu bytes are here", c->m->capture_id, c->m->files[i]->name,
                             (unsigned long long)f->have, (unsigned long long)c->m->files[i]->size);

@@ -1,7 +1,7 @@
 /* kymo query DIR 'SQL': hands over to kymo-query, which has the same options. */
 #include <stdio.h>
 
-#include "tools/sibling.h"
+#include "base/sibling.h"
 #include "tools/subcommands.h"
 
 int kymo_query_main(int argc, char **argv)

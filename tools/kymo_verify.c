@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "base/options.h"
-#include "tools/sibling.h"
+#include "base/sibling.h"
 #include "tools/subcommands.h"
 
 struct args {

@@ -15,7 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "tools/sibling.h"
+#include "base/sibling.h"
 
 #define LINE_MAX_BYTES 1024
 

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/sibling.h"
 #include "collector/work_queue.h"
-#include "tools/sibling.h"
 
 #define WAIT_MS 1000
 #define FILE_SIZE_MAX ((uint64_t)1 << 40)

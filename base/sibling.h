@@ -1,6 +1,6 @@
-/* Programs that are installed beside kymo. */
-#ifndef KYMO_TOOLS_SIBLING_H
-#define KYMO_TOOLS_SIBLING_H
+/* Programs that are installed beside the running one. */
+#ifndef KYMO_BASE_SIBLING_H
+#define KYMO_BASE_SIBLING_H
 
 #include <limits.h>
 

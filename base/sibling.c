@@ -1,4 +1,4 @@
-#include "tools/sibling.h"
+#include "base/sibling.h"
 
 #include <errno.h>
 #include <stdio.h>
