@@ -38,6 +38,7 @@ const struct kymo_file_ops kymo_file_ops_system = {
     .ftruncate = ftruncate,
     .fstat = system_fstat,
     .rename = rename,
+    .link = link,
     .exchange = system_exchange,
     .unlink = unlink,
     .mkdir = mkdir,

@@ -23,6 +23,7 @@ struct kymo_file_ops {
     int (*ftruncate)(int fd, off_t size);
     int (*fstat)(int fd, struct stat *st);
     int (*rename)(const char *from, const char *to);
+    int (*link)(const char *from, const char *to);
     int (*exchange)(const char *a, const char *b); /* renameat2 RENAME_EXCHANGE */
     int (*unlink)(const char *path);
     int (*mkdir)(const char *path, mode_t mode);

@@ -46,6 +46,16 @@ struct outbox_ops {
     void (*changed)(void *ctx);
 };
 
+/* All in ms; 0: the default. */
+struct outbox_times {
+    uint64_t tick;               /* what waits is looked at so often; 500 */
+    uint64_t ping, idle;         /* asked for a sign of life, and given up without one; 15 s, 60 s */
+    uint64_t standby;            /* the first collector is down for so long before the second is called; 2 s */
+    uint64_t back;               /* it is up again for so long before the second is let go; 10 s */
+    uint64_t dial_min, dial_max; /* between attempts to connect; 250, 60 s */
+    uint64_t wait_min, wait_max; /* before a capture is offered again that was refused for now; 1 s, 60 s */
+};
+
 /* Strings are copied. */
 struct outbox_config {
     const char *spool_dir;
@@ -55,6 +65,7 @@ struct outbox_config {
     bool plain_anywhere;
     int zstd_level;        /* 0: never compress */
     uint64_t rate_bytes_s; /* at most so much to the network; 0: no limit */
+    struct outbox_times times;
     const char *host, *boot_id, *writer;
     const struct outbox_ops *ops;
     void *ctx;
@@ -62,9 +73,16 @@ struct outbox_config {
 
 struct outbox;
 
-/* Opens the spool before it returns (errors are spool_open's) and starts the thread. */
+/*
+ * Opens the spool before it returns (errors are spool_open's) and starts the thread. limits.originals_stay is seen to.
+ */
 int outbox_start(uv_loop_t *loop, const struct outbox_config *config, struct outbox **ret,
                  struct kymo_err *err) KYMO_MUST_CHECK;
+/*
+ * Nothing is sent before this, and before the orders in front of it are carried out: at start, whoever has the intake
+ * first takes again what an earlier run left there, so that what this run's spool has already is known for the same.
+ */
+int outbox_go(struct outbox *o, struct kymo_err *err) KYMO_MUST_CHECK;
 /*
  * Ends what is under way at the next durable point and joins the thread, within seconds; orders that were not begun
  * are answered with -ECANCELED before it returns. The loop must run once more before it is closed. NULL is fine.
@@ -85,9 +103,13 @@ struct outbox_file {
 
 /*
  * Takes a capture over: every file by rename, or by copy while the writer may still be there; then the manifest with
- * size and hash of each, published durably. meta is the manifest without files (version and writer are filled in); all
- * is copied before it returns. The intake directory is removed afterwards when directory is set. -EAGAIN: the queue is
- * full; -EINVAL: an id or name that is none.
+ * size and hash of each, published durably. Until then the originals stay (rename is a link first), so that an
+ * interrupted take-over can be begun again with the same id, also by the next kymod; one that was published already is
+ * success. Afterwards, and when the capture was dropped with its loss row, the originals go: directory with all that is
+ * in it, or, when it is NULL, the files unless how is copy. meta is the manifest without files (version is filled in,
+ * writer when absent); its NEFFs become files named SHA-256.neff; one that the spool has no more is named by the NTFF
+ * alone. All is copied before it returns. While the spool can neither take nor lose it, the order waits and the status
+ * tells why. -EAGAIN: the queue is full; -EINVAL: an id or name that is none.
  */
 int outbox_take(struct outbox *o, const Kymo__Manifest__Capture *meta, const struct outbox_file *files, size_t n,
                 enum spool_how how, const char *directory, uint64_t *ret_ticket, struct kymo_err *err) KYMO_MUST_CHECK;
@@ -95,8 +117,12 @@ int outbox_take(struct outbox *o, const Kymo__Manifest__Capture *meta, const str
 int outbox_add_neff(struct outbox *o, int fd, const char *name, uint64_t *ret_ticket,
                     struct kymo_err *err) KYMO_MUST_CHECK;
 void outbox_drop_neff(struct outbox *o, const uint8_t sha256[KYMO_SHA256_SIZE]);
-/* A capture that could not be had at all (broken intake): its loss row. */
-int outbox_lost(struct outbox *o, const char *capture_id, uint32_t cause, struct kymo_err *err) KYMO_MUST_CHECK;
+/*
+ * A capture that could not be had at all (broken intake): its loss row, and the end as of outbox_take, with -ENODATA,
+ * or 0 when it is in the spool after all.
+ */
+int outbox_lost(struct outbox *o, const char *capture_id, uint32_t cause, const char *directory, uint64_t *ret_ticket,
+                struct kymo_err *err) KYMO_MUST_CHECK;
 
 /* Answers to a collector's request; nothing happens when its connection is gone. */
 void outbox_reply(struct outbox *o, uint64_t request, const char *const *capture_ids, size_t n);

@@ -35,14 +35,15 @@
     X(5, INTERRUPTED, "interrupted")                                                                                   \
     X(6, MISSING, "missing")                                                                                           \
     X(7, UNREADABLE, "unreadable")                                                                                     \
-    X(8, FAILED, "failed")
+    X(8, FAILED, "failed")                                                                                             \
+    X(9, REFUSED, "refused")
 
 enum spool_cause {
 #define X(number, symbol, name) SPOOL_##symbol = (number),
     SPOOL_CAUSES(X)
 #undef X
 };
-#define SPOOL_CAUSES_N 8
+#define SPOOL_CAUSES_N 9
 
 const char *spool_cause_name(uint32_t cause); /* "?" for an unknown one */
 
@@ -63,6 +64,11 @@ struct spool_limits {
     uint64_t reserve_bytes; /* size of the file given up when the disk is full */
     uint64_t segment_bytes; /* a journal segment is replaced beyond this, or twice its snapshot */
     uint32_t loss_rows_max;
+    /*
+     * Files are taken by link or copy alone, and whoever takes them keeps the originals until the capture is published
+     * or dropped. What is found half put together is then no loss, since it will be taken again.
+     */
+    bool originals_stay;
 };
 
 extern const struct spool_limits spool_limits_default;
@@ -134,6 +140,7 @@ int spool_begin(struct spool *s, const char *id, struct spool_capture **ret, str
 enum spool_how {
     SPOOL_RENAME, /* the file is the spool's from now on; copied and unlinked when on another file system */
     SPOOL_COPY,   /* its writer may still be there; the original stays */
+    SPOOL_LINK,   /* as rename, but the original stays as a second name; copied where there can be none */
 };
 /*
  * Takes a regular file over under a name of its own. *ret (may be NULL) gets size and SHA-256 for the manifest.
@@ -148,6 +155,8 @@ int spool_refer_neff(struct spool_capture *c, const uint8_t sha256[KYMO_SHA256_S
 /* Durable when it returns 0. *ret_seq may be NULL. On failure the handle stays: try again, or drop. */
 int spool_publish(struct spool_capture *c, const void *manifest, size_t n, uint64_t *ret_seq,
                   struct kymo_err *err) KYMO_MUST_CHECK;
+/* The cause that spool_drop would take for cause 0. */
+uint32_t spool_drop_cause(const struct spool_capture *c);
 /*
  * Gives a capture up, with a loss row: cause 0 takes that of the last failure, else SPOOL_FAILED. c is gone whatever it
  * returns; on failure the next start counts the capture.
@@ -162,6 +171,7 @@ int spool_add_neff(struct spool *s, int fd, const char *name, uint8_t ret_sha256
                    struct kymo_err *err) KYMO_MUST_CHECK;
 int spool_pin_neff(struct spool *s, const uint8_t sha256[KYMO_SHA256_SIZE], bool pin,
                    struct kymo_err *err) KYMO_MUST_CHECK;
+void spool_unpin_neff(struct spool *s, const uint8_t sha256[KYMO_SHA256_SIZE]); /* one that is not pinned is fine */
 /* A descriptor for reading, the caller's to close, and the size. -ENOENT. */
 int spool_open_neff(struct spool *s, const uint8_t sha256[KYMO_SHA256_SIZE], uint64_t *ret_size,
                     struct kymo_err *err) KYMO_MUST_CHECK;
@@ -171,6 +181,11 @@ int spool_open_neff(struct spool *s, const uint8_t sha256[KYMO_SHA256_SIZE], uin
  * call that changes the spool.
  */
 const struct spool_entry *spool_next(const struct spool *s, uint64_t after);
+/*
+ * What became of an id: its pending capture; -ENOENT: unknown, or no longer; -EALREADY: delivered or lost, and its
+ * files are still to be removed.
+ */
+int spool_find_id(const struct spool *s, const char *id, const struct spool_entry **ret) KYMO_MUST_CHECK;
 /* The pending capture with this sequence, or NULL (it may have been evicted meanwhile). */
 const struct spool_entry *spool_find(const struct spool *s, uint64_t seq);
 /*
@@ -183,6 +198,8 @@ int spool_read(struct spool *s, uint64_t seq, size_t file, uint64_t offset, void
 int spool_ack(struct spool *s, uint64_t seq, size_t file, uint64_t offset, struct kymo_err *err) KYMO_MUST_CHECK;
 /* All files were acknowledged to their ends (-EINVAL otherwise): the capture leaves the spool. */
 int spool_done(struct spool *s, uint64_t seq, struct kymo_err *err) KYMO_MUST_CHECK;
+/* As spool_done, whatever was acknowledged so far: the collector has published the capture. */
+int spool_stored(struct spool *s, uint64_t seq, struct kymo_err *err) KYMO_MUST_CHECK;
 /* Gives a pending capture up, with a loss row. */
 int spool_lose(struct spool *s, uint64_t seq, uint32_t cause, struct kymo_err *err) KYMO_MUST_CHECK;
 

@@ -128,6 +128,22 @@ int spool_copy(struct spool *s, int from, const char *from_name, const char *to,
 
 /* ---- captures ---- */
 
+static int make_staged(const struct spool *s, const char *id, const char *dir, struct kymo_err *err)
+{
+    bool mine = true;
+    for (size_t i = 0; i < s->nstaged; i++)
+        mine &= strcmp(s->staged[i]->entry->id, id) != 0;
+    /* What an earlier try left whose end could not be written down. */
+    if (mine && s->limits.originals_stay && spool_exists(dir)) {
+        int r = kymo_file_remove_tree(dir, err);
+        if (r < 0)
+            return r;
+    }
+    if (kymo_file_ops()->mkdir(dir, 0700) < 0)
+        return kymo_err_set(err, -errno, "%s: cannot make it: %s", dir, strerror(errno));
+    return 0;
+}
+
 int spool_begin(struct spool *s, const char *id, struct spool_capture **ret, struct kymo_err *err)
 {
     size_t len = strlen(id);
@@ -150,8 +166,8 @@ int spool_begin(struct spool *s, const char *id, struct spool_capture **ret, str
         r = kymo_err_set(err, -ENOMEM, "out of memory");
     else if (spool_exists(c->target))
         r = kymo_err_set(err, -EEXIST, "%s: is there already", c->target);
-    else if (kymo_file_ops()->mkdir(c->dir, 0700) < 0)
-        r = kymo_err_set(err, -errno, "%s: cannot make it: %s", c->dir, strerror(errno));
+    else
+        r = make_staged(s, id, c->dir, err);
     if (r < 0) {
         spool_entry_free(c->entry);
         kymo_free(c->dir);
@@ -219,9 +235,14 @@ static int copy_in(struct spool_capture *c, int fd, const char *path, const char
     return r;
 }
 
+static int link_file(const char *path, const char *to, struct kymo_err *err)
+{
+    return kymo_file_ops()->link(path, to) == 0 ? 0 : kymo_err_set(err, -errno, "%s: cannot link to %s", path, to);
+}
+
 /* 1: must be copied instead. */
-static int rename_in(struct spool_capture *c, int fd, const char *path, const char *to, struct spool_file *f,
-                     struct kymo_err *err)
+static int rename_in(struct spool_capture *c, int fd, const char *path, const char *to, enum spool_how how,
+                     struct spool_file *f, struct kymo_err *err)
 {
     struct spool *s = c->spool;
     start_writeback(fd, 0, f->size);
@@ -234,8 +255,9 @@ static int rename_in(struct spool_capture *c, int fd, const char *path, const ch
         s->failed_syncs++;
         return 1;
     }
-    r = kymo_file_rename(path, to, err);
-    return r == -EXDEV ? 1 : r;
+    r = how == SPOOL_LINK ? link_file(path, to, err) : kymo_file_rename(path, to, err);
+    /* A link to somebody else's file may be forbidden where reading it is not. */
+    return r == -EXDEV || (how == SPOOL_LINK && (r == -EPERM || r == -EMLINK || r == -EOPNOTSUPP)) ? 1 : r;
 }
 
 /* The original goes only after its copy has a durable name; staying behind does no harm. */
@@ -260,11 +282,11 @@ static int take_file(struct spool_capture *c, const char *path, const char *to, 
         return r;
     if (how == SPOOL_COPY)
         return copy_in(c, fd, path, to, f, err);
-    r = rename_in(c, fd, path, to, f, err);
+    r = rename_in(c, fd, path, to, how, f, err);
     if (r != 1)
         return r;
     r = copy_in(c, fd, path, to, f, err);
-    if (r < 0)
+    if (r < 0 || how == SPOOL_LINK)
         return r;
     r = unlink_original(c, path, err);
     if (r < 0)
@@ -371,11 +393,16 @@ int spool_publish(struct spool_capture *c, const void *manifest, size_t n, uint6
     return 0;
 }
 
+uint32_t spool_drop_cause(const struct spool_capture *c)
+{
+    return c->cause ? c->cause : SPOOL_FAILED;
+}
+
 int spool_drop(struct spool_capture *c, uint32_t cause, struct kymo_err *err)
 {
     struct spool *s = c->spool;
-    cause = cause ? cause : c->cause;
-    if (cause < 1 || cause > SPOOL_CAUSES_N)
+    cause = cause ? cause : spool_drop_cause(c);
+    if (cause > SPOOL_CAUSES_N)
         cause = SPOOL_FAILED;
     c->entry->seq = s->state.next_seq;
     int r = spool_append_lost(s, c->entry, c->bytes, cause, c->moved, err);

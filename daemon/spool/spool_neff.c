@@ -174,6 +174,13 @@ int spool_pin_neff(struct spool *s, const uint8_t sha256[KYMO_SHA256_SIZE], bool
     return 0;
 }
 
+void spool_unpin_neff(struct spool *s, const uint8_t sha256[KYMO_SHA256_SIZE])
+{
+    size_t i = spool_find_neff(s, sha256);
+    if (i < s->nneffs && s->neffs[i].pins > 0)
+        s->neffs[i].pins--;
+}
+
 int spool_open_neff(struct spool *s, const uint8_t sha256[KYMO_SHA256_SIZE], uint64_t *ret_size, struct kymo_err *err)
 {
     size_t i = spool_find_neff(s, sha256);

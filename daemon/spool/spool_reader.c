@@ -9,10 +9,29 @@
 
 const struct spool_entry *spool_next(const struct spool *s, uint64_t after)
 {
-    for (size_t i = 0; i < s->state.nentries; i++)
-        if (s->state.entries[i]->seq > after && s->state.entries[i]->state == SPOOL_PENDING)
-            return s->state.entries[i];
+    size_t low = 0, high = s->state.nentries;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (s->state.entries[middle]->seq > after)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    for (; low < s->state.nentries; low++)
+        if (s->state.entries[low]->state == SPOOL_PENDING)
+            return s->state.entries[low];
     return NULL;
+}
+
+int spool_find_id(const struct spool *s, const char *id, const struct spool_entry **ret)
+{
+    const struct spool_entry *e = spool_state_find_id(&s->state, id);
+    if (!e)
+        return -ENOENT;
+    if (e->state != SPOOL_PENDING)
+        return -EALREADY;
+    *ret = e;
+    return 0;
 }
 
 const struct spool_entry *spool_find(const struct spool *s, uint64_t seq)
@@ -94,6 +113,17 @@ int spool_ack(struct spool *s, uint64_t seq, size_t file, uint64_t offset, struc
     return spool_append(s, SPOOL_ACKED, spool_encode_acked(seq, (uint32_t)file, offset, s->payload), err);
 }
 
+int spool_stored(struct spool *s, uint64_t seq, struct kymo_err *err)
+{
+    const struct spool_entry *e;
+    int r = find_file(s, seq, 0, &e, err);
+    if (r == 0)
+        r = spool_append(s, SPOOL_DELIVERED, spool_encode_delivered(seq, s->payload), err);
+    if (r == 0)
+        spool_sweep(s);
+    return r;
+}
+
 int spool_done(struct spool *s, uint64_t seq, struct kymo_err *err)
 {
     const struct spool_entry *e;
@@ -105,10 +135,7 @@ int spool_done(struct spool *s, uint64_t seq, struct kymo_err *err)
             return kymo_err_set(err, -EINVAL, "capture %s: %s: acknowledged to %llu of %llu only", e->id,
                                 e->files[i].name, (unsigned long long)e->files[i].acked,
                                 (unsigned long long)e->files[i].size);
-    r = spool_append(s, SPOOL_DELIVERED, spool_encode_delivered(seq, s->payload), err);
-    if (r == 0)
-        spool_sweep(s);
-    return r;
+    return spool_stored(s, seq, err);
 }
 
 int spool_lose(struct spool *s, uint64_t seq, uint32_t cause, struct kymo_err *err)

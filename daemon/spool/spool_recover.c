@@ -207,6 +207,8 @@ static int adopt(struct spool *s, const char *id, bool staged, struct kymo_err *
     int r = spool_each_name(dir, add_file, &l, err);
     if (r == -ENOMEM)
         return r;
+    if (staged && s->limits.originals_stay && (r < 0 || !l.manifest || l.too_many))
+        return kymo_file_remove_tree(dir, err);
     if (r < 0 || !l.manifest || l.too_many) {
         uint32_t cause = r < 0 ? SPOOL_UNREADABLE : SPOOL_INTERRUPTED;
         r = spool_append_lost(s, e, l.bytes, cause, !staged, err);
