@@ -44,10 +44,13 @@ clang
 clang-format
 clang-tidy
 cppcheck
+dbus=dbus-daemon
 gcovr
 libclang-rt-14-dev
 libcmocka-dev
 nodejs=node
+python3-dbus
+python3-gi
 python3-venv
 "
 

@@ -7,6 +7,8 @@
 
 /* X(name, help) */
 #define KYMO_SUBCOMMANDS(X)                                                                                            \
+    X(disable, "take the hook out of systemd units")                                                                   \
+    X(enable, "put the hook into systemd units")                                                                       \
     X(import, "put a capture into a store and make its profiles")                                                      \
     X(neff, "show what a compiled program file holds")                                                                 \
     X(ntff, "show what a device profile file holds")                                                                   \
