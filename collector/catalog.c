@@ -35,6 +35,15 @@ static const char *const migrations[] = {
     " CASE WHEN c.state = 'receiving' THEN 'receiving' ELSE coalesce((SELECT p.state FROM profiles p"
     "  WHERE p.capture = c.id ORDER BY instr('received queued processing failed ready', p.state) LIMIT 1), 'ready')"
     " END AS state, c.reason FROM captures c;",
+    /* Who sent a capture; processors that were killed; losses, and whether their host was told (null: none to tell). */
+    "ALTER TABLE captures ADD COLUMN source TEXT;"
+    "ALTER TABLE profiles ADD COLUMN kills INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE profiles ADD COLUMN told INTEGER;"
+    "CREATE TABLE losses("
+    " profile TEXT NOT NULL REFERENCES profiles(name), n INTEGER NOT NULL, stage TEXT NOT NULL, ring TEXT NOT NULL,"
+    " cause TEXT NOT NULL, records INTEGER, emitted INTEGER, PRIMARY KEY(profile, n)"
+    ") STRICT, WITHOUT ROWID;"
+    "CREATE INDEX profiles_untold ON profiles(capture, name) WHERE told = 0;",
 };
 _Static_assert(sizeof migrations / sizeof *migrations == CATALOG_SCHEMA_VERSION, "one migration per version");
 

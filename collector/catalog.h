@@ -20,9 +20,10 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "collector/loss.h"
 #include "proto/manifest_check.h"
 
-#define CATALOG_SCHEMA_VERSION 1
+#define CATALOG_SCHEMA_VERSION 2
 
 #define CATALOG_STATES(X)                                                                                              \
     X(RECEIVED, "received")                                                                                            \
@@ -74,8 +75,9 @@ struct catalog_result {
 int catalog_open(const char *path, bool read_only, struct catalog **ret, struct kymo_err *err) KYMO_MUST_CHECK;
 struct catalog *catalog_free(struct catalog *c);
 
-/* Notes a capture as receiving; changes nothing when it is known. reason: why it does not go on; NULL: it does. */
-int catalog_receiving(struct catalog *c, const Kymo__Manifest__Capture *m, const char *reason,
+/* Notes a capture as receiving; changes nothing when it is received. source: who sends it, which is kept; NULL: not
+ * known. reason: why it does not go on; NULL: it does. */
+int catalog_receiving(struct catalog *c, const Kymo__Manifest__Capture *m, const char *source, const char *reason,
                       struct kymo_err *err) KYMO_MUST_CHECK;
 /* The capture is in the raw store: adds it, its labels, and a profile in state received for each NTFF that has bytes,
  * all or nothing. Changes nothing when it was received before. */
@@ -103,6 +105,10 @@ int catalog_fail(struct catalog *c, const char *profile, const char *reason, int
 /* not_before_ns: when it may be tried again (ns since the Unix epoch). */
 int catalog_put_back(struct catalog *c, const char *profile, const char *reason, int64_t not_before_ns,
                      struct kymo_err *err) KYMO_MUST_CHECK;
+/* Its processor was killed: queued again as by catalog_put_back, or failed when this was the maxth since somebody
+ * queued it. */
+int catalog_killed(struct catalog *c, const char *profile, const char *reason, int64_t not_before_ns, uint32_t max,
+                   struct kymo_err *err) KYMO_MUST_CHECK;
 /* At start: what was received or processing when the last writer ended is queued, and what waits may be tried now. */
 int catalog_recover(struct catalog *c, struct kymo_err *err) KYMO_MUST_CHECK;
 
@@ -122,6 +128,22 @@ struct catalog_capture {
     uint64_t files, bytes;
 };
 int catalog_list_captures(struct catalog *c, int (*each)(void *ctx, const struct catalog_capture *capture), void *ctx,
+                          struct kymo_err *err) KYMO_MUST_CHECK;
+
+/*
+ * Losses that a processor counted (catalog_loss.c). Those of the device's rings are for the host whose capture it was:
+ * for the source, else the host that the manifest names. They wait until they are told, once per profile.
+ */
+int catalog_set_losses(struct catalog *c, const char *profile, const struct loss *losses, size_t n,
+                       struct kymo_err *err) KYMO_MUST_CHECK;
+int catalog_list_losses(struct catalog *c, const char *profile, int (*each)(void *ctx, const struct loss *loss),
+                        void *ctx, struct kymo_err *err) KYMO_MUST_CHECK;
+/* 1: *profile is a ready one of this source whose losses are not told, the first after the name `after` ("": any). */
+int catalog_next_untold(struct catalog *c, const char *source, const char *after, struct catalog_profile *profile,
+                        struct kymo_err *err) KYMO_MUST_CHECK;
+int catalog_told(struct catalog *c, const char *profile, struct kymo_err *err) KYMO_MUST_CHECK;
+/* 1: *ret is the source of a profile whose losses are to be told; 0: there is nothing to tell. */
+int catalog_untold_source(struct catalog *c, const char *profile, char ret[static MANIFEST_TEXT_MAX + 1],
                           struct kymo_err *err) KYMO_MUST_CHECK;
 
 #endif

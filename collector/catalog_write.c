@@ -12,28 +12,32 @@ static int64_t now_ns(void)
     return (int64_t)kymo_clock_real_ns();
 }
 
-static int put_capture(struct catalog *c, const Kymo__Manifest__Capture *m, const char *state, const char *reason,
-                       struct kymo_err *err)
+static int put_capture(struct catalog *c, const Kymo__Manifest__Capture *m, const char *state, const char *source,
+                       const char *reason, struct kymo_err *err)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < m->n_files; i++)
         bytes += m->files[i]->size;
     int r = catalog_run(c, err,
-                        "INSERT INTO captures VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+                        "INSERT INTO captures(id,state,reason,job,rank,host,boot_id,mode,trigger,first_execution,"
+                        " execution_count,start_unix_ns,end_unix_ns,instance_type,driver_version,runtime_version,"
+                        " writer,files,bytes,received_ns,source) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
                         " ON CONFLICT(id) DO UPDATE SET state=excluded.state, reason=excluded.reason,"
-                        " received_ns=excluded.received_ns WHERE state='receiving'",
+                        " received_ns=excluded.received_ns, source=coalesce(excluded.source,source)"
+                        " WHERE state='receiving'",
                         "ttttittttiiiitttt"
-                        "iii",
+                        "iiit",
                         m->capture_id, state, reason, m->job, (int64_t)m->rank, m->host, m->boot_id, m->mode,
                         m->trigger, (int64_t)m->first_execution, (int64_t)m->execution_count, (int64_t)m->start_unix_ns,
                         (int64_t)m->end_unix_ns, m->instance_type, m->driver_version, m->runtime_version, m->writer,
-                        (int64_t)m->n_files, (int64_t)bytes, now_ns());
+                        (int64_t)m->n_files, (int64_t)bytes, now_ns(), source);
     return r < 0 ? r : 0;
 }
 
-int catalog_receiving(struct catalog *c, const Kymo__Manifest__Capture *m, const char *reason, struct kymo_err *err)
+int catalog_receiving(struct catalog *c, const Kymo__Manifest__Capture *m, const char *source, const char *reason,
+                      struct kymo_err *err)
 {
-    return put_capture(c, m, "receiving", reason, err);
+    return put_capture(c, m, "receiving", source, reason, err);
 }
 
 static int put_labels(struct catalog *c, const Kymo__Manifest__Capture *m, struct kymo_err *err)
@@ -100,7 +104,7 @@ int catalog_received(struct catalog *c, const Kymo__Manifest__Capture *m, struct
     int known = catalog_has_capture(c, m->capture_id, err);
     r = known < 0 ? known : 0;
     if (known == 0) {
-        r = put_capture(c, m, "received", NULL, err);
+        r = put_capture(c, m, "received", NULL, NULL, err);
         if (r == 0)
             r = put_labels(c, m, err);
         if (r == 0)
@@ -131,7 +135,7 @@ int catalog_queue(struct catalog *c, const char *profile, struct kymo_err *err)
 {
     int r = catalog_run(c, err,
                         "UPDATE profiles SET state='queued', reason=NULL, file_offset=NULL, stage=NULL, done=0,"
-                        " total=0, attempts=0, queued_ns=?2, started_ns=NULL, finished_ns=NULL"
+                        " total=0, attempts=0, kills=0, queued_ns=?2, started_ns=NULL, finished_ns=NULL"
                         " WHERE name=?1 AND state IN ('received','ready','failed')",
                         "ti", profile, now_ns());
     return moved(c, profile, "queued", r, err);
@@ -198,6 +202,18 @@ int catalog_put_back(struct catalog *c, const char *profile, const char *reason,
                         "UPDATE profiles SET state='queued', reason=?2, stage=NULL, done=0, total=0, queued_ns=?3"
                         " WHERE name=?1 AND state='processing'",
                         "tti", profile, reason, not_before_ns);
+    return moved(c, profile, "put back", r, err);
+}
+
+int catalog_killed(struct catalog *c, const char *profile, const char *reason, int64_t not_before_ns, uint32_t max,
+                   struct kymo_err *err)
+{
+    int r = catalog_run(c, err,
+                        "UPDATE profiles SET kills=kills+1, stage=NULL, done=0, total=0,"
+                        " reason=?2 || ' (try ' || (kills+1) || ' of ' || ?4 || ')',"
+                        " state=iif(kills+1<?4,'queued','failed'), queued_ns=iif(kills+1<?4,?3,queued_ns),"
+                        " finished_ns=iif(kills+1<?4,NULL,?5) WHERE name=?1 AND state='processing'",
+                        "ttiii", profile, reason, not_before_ns, (int64_t)max, now_ns());
     return moved(c, profile, "put back", r, err);
 }
 

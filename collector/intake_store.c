@@ -155,7 +155,7 @@ static void fail(struct intake_job *j, int code, const char *text)
 static void note_reason(struct intake *i, struct store *s, const char *reason)
 {
     const Kymo__Manifest__Capture *m = manifest_of(i);
-    if (m && catalog_receiving(s->catalog, m, reason, NULL) < 0)
+    if (m && catalog_receiving(s->catalog, m, i->source, reason, NULL) < 0)
         return;
 }
 
@@ -188,7 +188,7 @@ static int begin(struct intake *i, struct intake_job *j, struct store_thread *t,
         return adopt(i, s, t, err);
     int r = check_all_files(i, err);
     if (r == 0)
-        r = catalog_receiving(s->catalog, raw_capture_manifest(i->raw), NULL, err);
+        r = catalog_receiving(s->catalog, raw_capture_manifest(i->raw), i->source, NULL, err);
     if (r < 0)
         return r;
     for (size_t k = 0; k < i->n_items; k++)

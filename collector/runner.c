@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,7 +29,8 @@ struct runner {
     int pidfd, progress, words; /* -1: closed */
     bool ended, timed_out;
     int status;
-    uint64_t deadline_ns; /* 0: none */
+    uint64_t cpu_limit_ms, cpu_used_ms; /* 0: no limit */
+    uint64_t deadline_ns;               /* 0: none */
     struct line progress_line, words_line;
     struct runner_report report;
 };
@@ -59,6 +61,27 @@ static uint64_t get_u64(const json_t *object, const char *key)
     return v > 0 ? (uint64_t)v : 0;
 }
 
+/* One that nobody has room for is one that the table alone has. */
+static void take_loss(struct runner_report *report, const json_t *line)
+{
+    const char *stage = json_string_value(json_object_get(line, "stage"));
+    const char *ring = json_string_value(json_object_get(line, "ring"));
+    const char *cause = json_string_value(json_object_get(line, "cause"));
+    void *p = report->losses;
+    if (!stage || !ring || !cause ||
+        kymo_grow(&p, &report->loss_cap, report->loss_count + 1, LOSS_MAX, sizeof *report->losses) < 0)
+        return;
+    report->losses = p;
+    struct loss *l = &report->losses[report->loss_count++];
+    *l = (struct loss){.has_records = json_is_integer(json_object_get(line, "records")),
+                       .has_emitted = json_is_integer(json_object_get(line, "emitted")),
+                       .records = get_u64(line, "records"),
+                       .emitted = get_u64(line, "emitted")};
+    copy_printable(l->stage, sizeof l->stage, stage);
+    copy_printable(l->ring, sizeof l->ring, ring);
+    copy_printable(l->cause, sizeof l->cause, cause);
+}
+
 static void take_progress(struct runner_report *report, const char *text)
 {
     json_t *line = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
@@ -72,6 +95,8 @@ static void take_progress(struct runner_report *report, const char *text)
     } else if (event && !strcmp(event, "done")) {
         report->finished = true;
         report->records = get_u64(line, "records");
+    } else if (event && !strcmp(event, "loss")) {
+        take_loss(report, line);
     } else if (event && !strcmp(event, "failed") && reason) {
         json_t *offset = json_object_get(line, "offset");
         report->failed = true;
@@ -111,6 +136,9 @@ static void take_bytes(struct runner *r, struct line *l, const char *data, size_
             l->too_long = true;
     }
 }
+
+/* The kernel's limit and its account are taken from different clocks. */
+#define CPU_SLACK_MS 100
 
 /* A child that writes without end gets as much attention as others: a turn reads so much and no more. */
 #define READS_PER_TURN 16
@@ -192,6 +220,7 @@ int runner_start(const struct runner_spec *spec, struct runner **ret, struct kym
     kymo_file_close(words[1]);
     if (code < 0)
         return code;
+    r->cpu_limit_ms = 1000 * spec->limits.cpu_s;
     if (spec->limits.wall_ms)
         r->deadline_ns = kymo_clock_mono_ns() + spec->limits.wall_ms * 1000000;
     *ret = KYMO_TAKE(r);
@@ -218,7 +247,10 @@ static bool reap(struct runner *r, int flags)
     if (code < 0 || info.si_pid != r->pid)
         return false;
     (void)kill(-r->pid, SIGKILL);
-    r->ended = waitpid(r->pid, &r->status, 0) == r->pid;
+    struct rusage used = {0};
+    r->ended = wait4(r->pid, &r->status, 0, &used) == r->pid;
+    r->cpu_used_ms = 1000 * (uint64_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+                     (uint64_t)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1000;
     return r->ended;
 }
 
@@ -233,6 +265,7 @@ struct runner *runner_free(struct runner *r)
     kymo_file_close(r->pidfd);
     kymo_file_close(r->progress);
     kymo_file_close(r->words);
+    kymo_free(r->report.losses);
     kymo_free(r);
     return NULL;
 }
@@ -253,7 +286,10 @@ enum runner_state runner_turn(struct runner *r, int *ret_status)
     *ret_status = WIFEXITED(r->status) ? WEXITSTATUS(r->status) : WTERMSIG(r->status);
     if (r->timed_out)
         return RUNNER_TIMED_OUT;
-    return WIFEXITED(r->status) ? RUNNER_EXITED : RUNNER_SIGNALLED;
+    if (WIFEXITED(r->status))
+        return RUNNER_EXITED;
+    bool over = r->cpu_limit_ms && r->cpu_used_ms + CPU_SLACK_MS >= r->cpu_limit_ms;
+    return over ? RUNNER_CPU_OVER : RUNNER_SIGNALLED;
 }
 
 const struct runner_report *runner_report(const struct runner *r)

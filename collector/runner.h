@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "collector/loss.h"
 
 #define RUNNER_PROGRESS_FD 3 /* the child's number of the descriptor for its progress */
 #define RUNNER_LINE_MAX 2048 /* bytes of a line of progress; longer ones are dropped */
@@ -39,9 +40,11 @@ struct runner_report {
     int code;                       /* negative errno of it */
     int64_t offset;                 /* in the file it was about; -1: not known */
     char reason[KYMO_ERR_TEXT_MAX]; /* what the child said, else the last line of its stderr; printable */
+    struct loss *losses;            /* the runner's; the first LOSS_MAX that it told of */
+    size_t loss_count, loss_cap;
 };
 
-enum runner_state { RUNNER_RUNNING, RUNNER_EXITED, RUNNER_SIGNALLED, RUNNER_TIMED_OUT };
+enum runner_state { RUNNER_RUNNING, RUNNER_EXITED, RUNNER_SIGNALLED, RUNNER_CPU_OVER, RUNNER_TIMED_OUT };
 
 struct runner;
 
@@ -50,7 +53,7 @@ int runner_start(const struct runner_spec *spec, struct runner **ret, struct kym
 struct runner *runner_free(struct runner *r);
 
 /* Takes what the child has written, ends it when its time is over, and tells its state; never blocks. status: the exit
- * code or signal. */
+ * code or signal. RUNNER_CPU_OVER: a signal after it had used its processor time. */
 enum runner_state runner_turn(struct runner *r, int *ret_status);
 const struct runner_report *runner_report(const struct runner *r);
 /* Descriptors that become readable when runner_turn has something to do; the number of them. */

@@ -52,6 +52,18 @@ static void limit(__rlimit_resource_t what, uint64_t value, bool set)
         give_up("cannot set its limits");
 }
 
+/* When memory runs out, it is this process that the kernel should choose, not its parent. */
+static void offer_to_oom_killer(void)
+{
+    static const char score[] = "500";
+    int fd = kymo_file_ops_system.open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    /* Where it may not be told, the kernel chooses as it does. */
+    (void)!kymo_file_ops_system.pwrite(fd, score, sizeof score - 1, 0);
+    kymo_file_close(fd);
+}
+
 static void set_limits(const struct runner_limits *l)
 {
     limit(RLIMIT_AS, l->memory, l->memory > 0);
@@ -94,6 +106,7 @@ _Noreturn void runner_child(const struct runner_spec *spec, pid_t parent, int pr
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         give_up("cannot give up new privileges");
     forbid_network();
+    offer_to_oom_killer();
     set_limits(&spec->limits);
     (void)execvpe(spec->argv[0], spec->argv, spec->envp);
     give_up(spec->argv[0]);

@@ -203,6 +203,10 @@ static void take_exit(struct work_job *j, const struct work_queue_config *c, int
         take_result(j, c);
     else if (report->failed && is_no_room(report->code))
         set(j, WORK_LATER, report->reason);
+    else if (!j->external && report->failed && report->code == -ECANCELED)
+        set(j, WORK_KILLED, "kymo-process was asked to stop, from outside");
+    else if (!j->external && code == RUNNER_EXIT_NOT_STARTED)
+        set(j, WORK_LATER, *report->reason ? report->reason : "kymo-process cannot be started");
     else if (j->external && code == EXTERNAL_EXIT_LATER)
         set(j, WORK_LATER, *report->reason ? report->reason : "the external processor asked for a later try");
     else if (!j->external && report->failed && is_unknown_format(report->code) && c->external)
@@ -215,22 +219,28 @@ static void take_exit(struct work_job *j, const struct work_queue_config *c, int
     }
 }
 
-static void take_signal(struct work_job *j, int number)
+/* What nothing in the sandbox does to a process by itself: an operator, a service manager or the kernel without memory
+ * has ended it. */
+static bool is_from_outside(int number)
+{
+    return number == SIGKILL || number == SIGTERM || number == SIGINT || number == SIGHUP;
+}
+
+static void take_signal(struct work_job *j, int number, bool cpu_over)
 {
     static const struct {
         int number;
         const char *text;
     } known[] = {
         {SIGSYS, "it made a system call that its sandbox forbids"},
-        {SIGXCPU, "it used more processor time than its limit"},
-        {SIGKILL, "it was killed, by its limit on processor time or from outside"},
+        {SIGKILL, "it was killed from outside, or the machine had no memory left"},
         {SIGXFSZ, "it wrote a file beyond its limit"},
     };
-    const char *text = strsignal(number);
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    const char *text = cpu_over ? "it used more processor time than its limit" : strsignal(number);
+    for (size_t i = 0; !cpu_over && i < sizeof known / sizeof *known; i++)
         if (known[i].number == number)
             text = known[i].text;
-    j->outcome = WORK_FAILED;
+    j->outcome = !cpu_over && is_from_outside(number) ? WORK_KILLED : WORK_FAILED;
     (void)snprintf(j->reason, sizeof j->reason, "the processor was ended by signal %d: %s", number, text);
 }
 
@@ -239,14 +249,16 @@ void work_job_turn(struct work_job *j, const struct work_queue_config *c)
     int status = 0;
     if (j->outcome != WORK_RUNNING || !j->runner)
         return;
-    switch (runner_turn(j->runner, &status)) {
+    enum runner_state state = runner_turn(j->runner, &status);
+    switch (state) {
     case RUNNER_RUNNING:
         return;
     case RUNNER_EXITED:
         take_exit(j, c, status);
         return;
     case RUNNER_SIGNALLED:
-        take_signal(j, status);
+    case RUNNER_CPU_OVER:
+        take_signal(j, status, state == RUNNER_CPU_OVER);
         return;
     case RUNNER_TIMED_OUT:
         j->outcome = WORK_FAILED;

@@ -9,7 +9,8 @@
 
 #define WORK_JOB_NEFFS_MAX 64
 
-enum work_outcome { WORK_RUNNING, WORK_READY, WORK_FAILED, WORK_LATER, WORK_HAND_OVER };
+/* KILLED: from outside, so that another try may end otherwise. */
+enum work_outcome { WORK_RUNNING, WORK_READY, WORK_FAILED, WORK_LATER, WORK_KILLED, WORK_HAND_OVER };
 
 struct work_job {
     struct catalog_profile profile;

@@ -154,14 +154,21 @@ static int record(struct work_queue *q, struct slot *s, struct kymo_err *err)
     struct work_job *j = &s->job;
     struct catalog *c = q->config.catalog;
     const struct catalog_result result = {j->schema_version, j->records, j->counts.tables, j->counts.bytes};
+    const struct runner_report *report = j->runner ? runner_report(j->runner) : NULL;
     int64_t later = now_ns() + (int64_t)q->config.retry_ms * 1000000;
+    int r;
     switch (j->outcome) {
     case WORK_READY:
-        return catalog_ready(c, j->profile.name, &result, err);
+        /* In this order: what a crash leaves between them is made again. */
+        r = catalog_set_losses(c, j->profile.name, report ? report->losses : NULL, report ? report->loss_count : 0,
+                               err);
+        return r < 0 ? r : catalog_ready(c, j->profile.name, &result, err);
     case WORK_FAILED:
         return catalog_fail(c, j->profile.name, j->reason, j->offset, err);
     case WORK_LATER:
         return catalog_put_back(c, j->profile.name, j->reason, later, err);
+    case WORK_KILLED:
+        return catalog_killed(c, j->profile.name, j->reason, later, WORK_QUEUE_KILLS_MAX, err);
     case WORK_RUNNING:
     case WORK_HAND_OVER:
         break;

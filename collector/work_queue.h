@@ -13,6 +13,7 @@
 #include "collector/runner.h"
 
 #define WORK_QUEUE_CHILDREN_MAX 64
+#define WORK_QUEUE_KILLS_MAX 3 /* processors of a profile that may be killed from outside until it has failed */
 
 struct work_queue_config {
     const char *data_path;
@@ -22,7 +23,7 @@ struct work_queue_config {
     struct runner_limits limits;     /* of one kymo-process */
     const struct external *external; /* NULL: none */
     unsigned children;               /* at a time, 1 to WORK_QUEUE_CHILDREN_MAX */
-    uint64_t retry_ms;               /* until what found no room is tried again */
+    uint64_t retry_ms;               /* until what found no room or was killed is tried again */
     /* After each change of a profile's state or progress; may be NULL. */
     void (*changed)(void *ctx, const struct catalog_profile *p);
     void *ctx;

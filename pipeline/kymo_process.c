@@ -69,6 +69,32 @@ static void report_warning(void *ctx, const char *category, const char *text)
         (void)fprintf(stderr, "kymo-process: warning: %s: %s\n", category, text);
 }
 
+/* The text comes from file names and contents, so what JSON would not take is replaced. */
+static void json_text(const char *text, char *out, size_t max)
+{
+    size_t n = 0;
+    for (const char *p = text; *p && n + 1 < max; p++)
+        out[n++] = (unsigned char)*p < 0x20 || *p == '"' || *p == '\\' || (unsigned char)*p >= 0x7f ? '?' : *p;
+    out[n] = 0;
+}
+
+static void report_loss(void *ctx, const struct ledger_loss *l)
+{
+    const struct report *r = ctx;
+    char stage[sizeof l->stage], ring[sizeof l->ring], cause[sizeof l->cause], records[40] = "", emitted[40] = "";
+    if (r->fd < 0)
+        return;
+    json_text(l->stage, stage, sizeof stage);
+    json_text(l->ring, ring, sizeof ring);
+    json_text(l->cause, cause, sizeof cause);
+    if (l->has_records)
+        (void)snprintf(records, sizeof records, ",\"records\":%" PRIu64, l->records);
+    if (l->has_emitted)
+        (void)snprintf(emitted, sizeof emitted, ",\"emitted\":%" PRIu64, l->emitted);
+    (void)dprintf(r->fd, "{\"event\":\"loss\",\"stage\":\"%s\",\"ring\":\"%s\",\"cause\":\"%s\"%s%s}\n", stage, ring,
+                  cause, records, emitted);
+}
+
 /* Errors about a place in a file say "NAME: offset N: cause". */
 static const char *offset_of(const char *text, char *out, size_t n)
 {
@@ -81,18 +107,13 @@ static const char *offset_of(const char *text, char *out, size_t n)
     return out;
 }
 
-/* The text comes from file names and contents, so what JSON would not take is replaced. */
 static void report_failure(const struct report *r, const struct kymo_err *err)
 {
     (void)fprintf(stderr, "kymo-process: %s\n", err->text);
     if (r->fd < 0)
         return;
-    char text[KYMO_ERR_TEXT_MAX];
-    size_t n = 0;
-    for (const char *p = err->text; *p && n + 1 < sizeof text; p++)
-        text[n++] = (unsigned char)*p < 0x20 || *p == '"' || *p == '\\' || (unsigned char)*p >= 0x7f ? '?' : *p;
-    text[n] = 0;
-    char offset[40];
+    char text[KYMO_ERR_TEXT_MAX], offset[40];
+    json_text(err->text, text, sizeof text);
     (void)dprintf(r->fd, "{\"event\":\"failed\",\"code\":%d%s,\"reason\":\"%s\"}\n", err->code,
                   offset_of(err->text, offset, sizeof offset), text);
 }
@@ -194,6 +215,7 @@ static int process(const struct args *args)
         .split_rows = args->split_rows,
         .progress = report_progress,
         .warning = report_warning,
+        .loss = report_loss,
         .ctx = &report,
     };
     struct process_result result;

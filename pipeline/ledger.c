@@ -18,12 +18,46 @@ int ledger_init(struct ledger *l, const struct scan *scan, struct kymo_err *err)
 void ledger_done(struct ledger *l)
 {
     kymo_free(l->rings);
+    kymo_free(l->losses);
     *l = (struct ledger){0};
 }
 
 static bool is_dma_ring(const struct scan_ring *r)
 {
     return r->ring.kind == NTFF__RING_KIND__RING_DMA || r->ring.kind == NTFF__RING_KIND__RING_H2D_DMA;
+}
+
+/* Losses beyond the maximum stand in the table alone. */
+static int keep_loss(struct ledger *l, const struct ledger_loss *loss, struct kymo_err *err)
+{
+    void *p = l->losses;
+    if (l->loss_count == LEDGER_LOSSES_MAX)
+        return 0;
+    if (kymo_grow(&p, &l->loss_cap, l->loss_count + 1, LEDGER_LOSSES_MAX, sizeof *l->losses) < 0)
+        return kymo_err_set(err, -ENOMEM, "no memory for the loss ledger");
+    l->losses = p;
+    l->losses[l->loss_count++] = *loss;
+    return 0;
+}
+
+static struct ledger_loss loss_of(const char *stage, const char *ring, const char *cause)
+{
+    struct ledger_loss loss = {0};
+    (void)snprintf(loss.stage, sizeof loss.stage, "%s", stage);
+    (void)snprintf(loss.ring, sizeof loss.ring, "%s", ring);
+    (void)snprintf(loss.cause, sizeof loss.cause, "%s", cause);
+    return loss;
+}
+
+static int keep_ring_loss(struct ledger *l, const struct scan_ring *r, const char *label, const char *cause,
+                          const uint64_t *lost, struct kymo_err *err)
+{
+    struct ledger_loss loss = loss_of("device_ring", label, cause);
+    loss.has_records = lost != NULL;
+    loss.records = lost ? *lost : 0;
+    loss.has_emitted = r->ring.has_counters;
+    loss.emitted = r->ring.emitted;
+    return keep_loss(l, &loss, err);
 }
 
 /* What becomes of the stored records of one kind. */
@@ -147,21 +181,35 @@ static void warn_ring(const struct scan_ring *r, const char *label, bool known, 
     }
 }
 
-static int write_ring(struct parquet_row *row, const struct ledger *l, const struct input *in, const struct scan *scan,
+static int write_kinds(struct parquet_row *row, struct ledger *l, const struct input *in, const struct scan_ring *r,
+                       const struct ledger_ring *counts, const char *label, struct kymo_err *err)
+{
+    int e = 0;
+    for (int kind = 0; kind < RECORD_KIND_MAX && e == 0; kind++) {
+        if (!r->by_kind[kind])
+            continue;
+        struct sums s = sums_of(in, r, counts, (enum record_kind)kind);
+        uint64_t lost = unaccounted(s);
+        e = write_kind(row, label, (enum record_kind)kind, s, err);
+        if (e == 0 && lost)
+            e = keep_ring_loss(l, r, label, "processing", &lost, err);
+    }
+    return e;
+}
+
+static int write_ring(struct parquet_row *row, struct ledger *l, const struct input *in, const struct scan *scan,
                       size_t i, const struct timebase *tb, struct warnings *w, struct kymo_err *err)
 {
     const struct scan_ring *r = &scan->rings[i];
     char label[64];
     kymo_ring_label((enum kymo_ring)r->ring.kind, r->ring.pcore_idx, r->ring.engine_index, label, sizeof label);
-    int e = 0;
-    for (int kind = 0; kind < RECORD_KIND_MAX && e == 0; kind++)
-        if (r->by_kind[kind])
-            e = write_kind(row, label, (enum record_kind)kind, sums_of(in, r, &l->rings[i], (enum record_kind)kind),
-                           err);
-    if (e < 0)
-        return e;
+    int e = write_kinds(row, l, in, r, &l->rings[i], label, err);
     uint64_t lost = 0;
     bool known = ledger_lost(r, &lost);
+    if (e == 0 && *cause_of(r, known, lost))
+        e = keep_ring_loss(l, r, label, cause_of(r, known, lost), known ? &lost : NULL, err);
+    if (e < 0)
+        return e;
     parquet_row_string(row, KYMO_LOSS_LEDGER_STAGE, "device_ring");
     parquet_row_string(row, KYMO_LOSS_LEDGER_RING, label);
     parquet_row_string(row, KYMO_LOSS_LEDGER_CAUSE, cause_of(r, known, lost));
@@ -176,7 +224,8 @@ static int write_ring(struct parquet_row *row, const struct ledger *l, const str
     return parquet_row_end(row, err);
 }
 
-static int write_manifest(struct parquet_row *row, const Kymo__Manifest__Capture *m, struct kymo_err *err)
+static int write_manifest(struct parquet_row *row, struct ledger *l, const Kymo__Manifest__Capture *m,
+                          struct kymo_err *err)
 {
     for (size_t i = 0; m && i < m->n_losses; i++) {
         const Kymo__Manifest__Loss *loss = m->losses[i];
@@ -186,14 +235,20 @@ static int write_manifest(struct parquet_row *row, const Kymo__Manifest__Capture
         if (loss->has_records)
             parquet_row_int(row, KYMO_LOSS_LEDGER_LOST_RECORDS, (int64_t)loss->records);
         parquet_row_int(row, KYMO_LOSS_LEDGER_LOST_UNKNOWN, !loss->has_records);
+        struct ledger_loss kept =
+            loss_of(loss->stage ? loss->stage : "", loss->ring ? loss->ring : "", loss->cause ? loss->cause : "");
+        kept.has_records = loss->has_records;
+        kept.records = loss->records;
         int r = parquet_row_end(row, err);
+        if (r == 0)
+            r = keep_loss(l, &kept, err);
         if (r < 0)
             return r;
     }
     return 0;
 }
 
-int ledger_write(const struct ledger *l, const struct input *in, const struct scan *scan, const struct timebase *tb,
+int ledger_write(struct ledger *l, const struct input *in, const struct scan *scan, const struct timebase *tb,
                  const char *dir, struct warnings *w, struct kymo_err *err)
 {
     struct parquet_row *row;
@@ -203,7 +258,7 @@ int ledger_write(const struct ledger *l, const struct input *in, const struct sc
     for (size_t i = 0; i < scan->count && r == 0; i++)
         r = write_ring(row, l, in, scan, i, tb, w, err);
     if (r == 0)
-        r = write_manifest(row, in->manifest, err);
+        r = write_manifest(row, l, in->manifest, err);
     if (r < 0) {
         parquet_row_discard(row);
         return r;

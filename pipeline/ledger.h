@@ -10,6 +10,7 @@
 #ifndef KYMO_PIPELINE_LEDGER_H
 #define KYMO_PIPELINE_LEDGER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "pipeline/input.h"
@@ -22,14 +23,26 @@ struct ledger_ring {
     uint64_t partial[RECORD_KIND_MAX];
 };
 
+#define LEDGER_LOSSES_MAX 4096 /* that are kept beside the table */
+
+/* A row of the table with a loss. */
+struct ledger_loss {
+    char stage[32], ring[256], cause[64];
+    bool has_records, has_emitted;
+    uint64_t records; /* lost */
+    uint64_t emitted; /* by the whole ring */
+};
+
 struct ledger {
     struct ledger_ring *rings; /* as scan.rings */
     size_t count;
+    struct ledger_loss *losses; /* filled in by ledger_write */
+    size_t loss_count, loss_cap;
 };
 
 int ledger_init(struct ledger *l, const struct scan *scan, struct kymo_err *err) KYMO_MUST_CHECK;
 void ledger_done(struct ledger *l);
-int ledger_write(const struct ledger *l, const struct input *in, const struct scan *scan, const struct timebase *tb,
+int ledger_write(struct ledger *l, const struct input *in, const struct scan *scan, const struct timebase *tb,
                  const char *dir, struct warnings *w, struct kymo_err *err) KYMO_MUST_CHECK;
 /* Records of one ring that were lost: the number when it is known. */
 bool ledger_lost(const struct scan_ring *r, uint64_t *ret_lost);

@@ -243,6 +243,8 @@ int process_run(const struct process_options *options, struct process_result *re
         r = output_dir_publish(&dir, err);
     if (r == 0)
         tell_warnings(options, j->warnings);
+    for (size_t i = 0; r == 0 && options->loss && i < j->ledger.loss_count; i++)
+        options->loss(options->ctx, &j->ledger.losses[i]);
     result.warnings = warnings_count(j->warnings);
     result.records = j->scan.records;
     job_done(j);

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "pipeline/ledger.h"
 
 enum process_stage {
     PROCESS_OPEN,
@@ -33,6 +34,8 @@ struct process_options {
     int (*progress)(void *ctx, enum process_stage stage, uint64_t done, uint64_t total);
     /* Called for each serious row of the table Warning once the profile is in its place; may be NULL. */
     void (*warning)(void *ctx, const char *category, const char *text);
+    /* Called for each row of LossLedger with a loss, likewise; may be NULL. */
+    void (*loss)(void *ctx, const struct ledger_loss *loss);
     void *ctx;
 };
 

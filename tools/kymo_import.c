@@ -87,13 +87,13 @@ static int copy_files(struct raw_capture *c, const char *dir, struct kymo_err *e
 static int receive(struct store *s, struct raw_capture *c, const char *dir, struct kymo_err *err)
 {
     const Kymo__Manifest__Capture *m = raw_capture_manifest(c);
-    int r = catalog_receiving(s->catalog, m, NULL, err);
+    int r = catalog_receiving(s->catalog, m, NULL, NULL, err);
     if (r == 0)
         r = copy_files(c, dir, err);
     if (r == 0)
         r = store_commit(s, c, err);
     if (r < 0) {
-        int noted = catalog_receiving(s->catalog, m, err->text, NULL);
+        int noted = catalog_receiving(s->catalog, m, NULL, err->text, NULL);
         (void)noted;
     }
     return r;
@@ -113,7 +113,7 @@ static int take_in(struct store *s, const struct args *a, char id[static MANIFES
     r = raw_store_begin(s->raw, manifest, n, &c, err);
     if (r == RAW_RECEIVE)
         r = receive(s, c, a->dir, err);
-    else if (r == -ENOSPC && catalog_receiving(s->catalog, m, err->text, NULL) < 0)
+    else if (r == -ENOSPC && catalog_receiving(s->catalog, m, NULL, err->text, NULL) < 0)
         kymo_err_prefix(err, "(the catalogue cannot be written either)");
     raw_capture_free(c);
     return r < 0 ? r : 0;

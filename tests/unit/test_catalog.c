@@ -232,14 +232,14 @@ static void states_of_captures(void **state)
     struct catalog *c = open_it();
     Kymo__Manifest__Capture *m = manifest("c1");
     int n = 0;
-    assert_int_equal(catalog_receiving(c, m, NULL, NULL), 0);
+    assert_int_equal(catalog_receiving(c, m, NULL, NULL, NULL), 0);
     assert_capture(c, "receiving", "");
-    assert_int_equal(catalog_receiving(c, m, "no room", NULL), 0);
+    assert_int_equal(catalog_receiving(c, m, NULL, "no room", NULL), 0);
     assert_capture(c, "receiving", "no room");
     assert_int_equal(catalog_has_capture(c, "c1", NULL), 0);
     assert_int_equal(catalog_received(c, m, NULL), 0);
     assert_int_equal(catalog_received(c, m, NULL), 0);
-    assert_int_equal(catalog_receiving(c, m, "late", NULL), 0);
+    assert_int_equal(catalog_receiving(c, m, NULL, "late", NULL), 0);
     assert_int_equal(catalog_forget(c, "c1", NULL), 0);
     assert_capture(c, "received", "");
     assert_int_equal(catalog_has_capture(c, "c1", NULL), 1);
@@ -355,7 +355,7 @@ static int whole_way(struct kymo_err *err)
     if (r == 0)
         r = catalog_recover(c, err);
     if (r == 0)
-        r = catalog_receiving(c, m, NULL, err);
+        r = catalog_receiving(c, m, NULL, NULL, err);
     if (r == 0)
         r = catalog_received(c, m, err);
     struct catalog_profile p;
