@@ -49,9 +49,9 @@ static int make_address(const char *path, struct sockaddr_un *addr, struct kymo_
     return 0;
 }
 
-static int make_socket(const char *path, struct kymo_err *err)
+static int make_socket(const char *path, int type, struct kymo_err *err)
 {
-    int fd = ops->socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    int fd = ops->socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
     return fd >= 0 ? fd : fail(err, path, "cannot make a socket");
 }
 
@@ -65,7 +65,7 @@ static int connect_to(int fd, const struct sockaddr_un *addr)
 }
 
 /* Removes the file only when it is a socket that refuses connections: its owner has died. */
-static int remove_stale(const struct sockaddr_un *addr, struct kymo_err *err)
+static int remove_stale(const struct sockaddr_un *addr, int type, struct kymo_err *err)
 {
     const char *path = addr->sun_path;
     struct stat st;
@@ -73,7 +73,7 @@ static int remove_stale(const struct sockaddr_un *addr, struct kymo_err *err)
         return errno == ENOENT ? 0 : fail(err, path, "cannot stat");
     if (!S_ISSOCK(st.st_mode))
         return kymo_err_set(err, -EEXIST, "%s: exists and is no socket", path);
-    int probe KYMO_CLOSE = make_socket(path, err);
+    int probe KYMO_CLOSE = make_socket(path, type, err);
     if (probe < 0)
         return probe;
     if (connect_to(probe, addr) == 0 || errno != ECONNREFUSED)
@@ -81,18 +81,18 @@ static int remove_stale(const struct sockaddr_un *addr, struct kymo_err *err)
     return kymo_file_ops()->unlink(path) < 0 ? fail(err, path, "cannot remove the stale socket") : 0;
 }
 
-int kymo_sock_listen(const char *path, struct kymo_err *err)
+static int listen_at(const char *path, int type, struct kymo_err *err)
 {
     struct sockaddr_un addr;
     int r = make_address(path, &addr, err);
     if (r < 0)
         return r;
-    int fd KYMO_CLOSE = make_socket(path, err);
+    int fd KYMO_CLOSE = make_socket(path, type, err);
     if (fd < 0)
         return fd;
     r = bind(fd, (const struct sockaddr *)&addr, sizeof addr);
     if (r < 0 && errno == EADDRINUSE) {
-        r = remove_stale(&addr, err);
+        r = remove_stale(&addr, type, err);
         if (r < 0)
             return r;
         r = bind(fd, (const struct sockaddr *)&addr, sizeof addr);
@@ -106,13 +106,13 @@ int kymo_sock_listen(const char *path, struct kymo_err *err)
     return taken;
 }
 
-int kymo_sock_connect(const char *path, struct kymo_err *err)
+static int connect_at(const char *path, int type, struct kymo_err *err)
 {
     struct sockaddr_un addr;
     int r = make_address(path, &addr, err);
     if (r < 0)
         return r;
-    int fd KYMO_CLOSE = make_socket(path, err);
+    int fd KYMO_CLOSE = make_socket(path, type, err);
     if (fd < 0)
         return fd;
     if (connect_to(fd, &addr) < 0)
@@ -120,6 +120,26 @@ int kymo_sock_connect(const char *path, struct kymo_err *err)
     int taken = fd;
     fd = -1;
     return taken;
+}
+
+int kymo_sock_listen(const char *path, struct kymo_err *err)
+{
+    return listen_at(path, SOCK_SEQPACKET, err);
+}
+
+int kymo_sock_listen_stream(const char *path, struct kymo_err *err)
+{
+    return listen_at(path, SOCK_STREAM, err);
+}
+
+int kymo_sock_connect(const char *path, struct kymo_err *err)
+{
+    return connect_at(path, SOCK_SEQPACKET, err);
+}
+
+int kymo_sock_connect_stream(const char *path, struct kymo_err *err)
+{
+    return connect_at(path, SOCK_STREAM, err);
 }
 
 union control {

@@ -25,6 +25,9 @@ void kymo_sock_set_ops(const struct kymo_sock_ops *ops); /* NULL: back to the sy
 /* SOCK_SEQPACKET at a path. listen replaces a stale socket file nobody answers on. Descriptor or negative errno. */
 int kymo_sock_listen(const char *path, struct kymo_err *err) KYMO_MUST_CHECK;
 int kymo_sock_connect(const char *path, struct kymo_err *err) KYMO_MUST_CHECK;
+/* The same with SOCK_STREAM. */
+int kymo_sock_listen_stream(const char *path, struct kymo_err *err) KYMO_MUST_CHECK;
+int kymo_sock_connect_stream(const char *path, struct kymo_err *err) KYMO_MUST_CHECK;
 
 /*
  * One message with up to KYMO_SOCK_FDS_MAX descriptors. send: the descriptors stay the caller's. recv: at most *n

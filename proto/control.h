@@ -13,11 +13,13 @@ enum control_type {
     CONTROL_CAPTURE_PROGRESS = 67,
 };
 
+#define CONTROL_SOCKET_NAME "control.sock"
+
 #define CONTROL_VERSION_MIN 1
-#define CONTROL_VERSION_MAX 1
+#define CONTROL_VERSION_MAX 2
 #define CONTROL_MESSAGE_MAX (256u << 10)
 #define CONTROL_JOBS_MAX 256
-#define CONTROL_RANKS_MAX 256
+#define CONTROL_RANKS_MAX 1024 /* of one job */
 #define CONTROL_CORES_MAX 1024
 #define CONTROL_WAIT_MS_MAX (24ull * 3600 * 1000)
 

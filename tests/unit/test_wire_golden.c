@@ -185,6 +185,13 @@ static void ask(struct session *s)
     assert_int_equal(session_send(s, CONTROL_CAPTURE_REQUEST, &capture.base, NULL), 0);
     job[0] = 'T';
     capture.request_id = 3;
+    if (session_version(s) > 1) {
+        capture.has_count = capture.has_duration_ms = capture.has_ranks_one_in = capture.has_until = 1;
+        capture.count = 3;
+        capture.duration_ms = 2000;
+        capture.ranks_one_in = 4;
+        capture.until = KYMO__CONTROL__CAPTURE_PROGRESS__STATE__SPOOLED;
+    }
     assert_int_equal(session_send(s, CONTROL_CAPTURE_REQUEST, &capture.base, NULL), 0);
 }
 
@@ -215,6 +222,37 @@ static int cli_message(void *ctx, const struct wire_message *m, const struct fra
     return 0;
 }
 
+/* What version 2 tells beyond version 1. */
+static int tell_more(struct session *s, Kymo__Control__StatusReply *reply, struct kymo_err *err)
+{
+    char name[] = "evicted", shedding[] = "longer periods", mode[] = "continuous", address[] = "[::1]:3002";
+    Kymo__Control__Counted lost = KYMO__CONTROL__COUNTED__INIT;
+    Kymo__Control__Counted *losses[] = {&lost};
+    lost.name = name;
+    lost.has_count = lost.has_bytes = 1;
+    lost.count = 2;
+    lost.bytes = 1u << 30;
+    Kymo__Control__OwnCost cost = KYMO__CONTROL__OWN_COST__INIT;
+    cost.has_cpu_ppm = 1;
+    cost.cpu_ppm = 1500;
+    cost.shedding = shedding;
+    Kymo__Control__CollectorStatus link = KYMO__CONTROL__COLLECTOR_STATUS__INIT;
+    Kymo__Control__CollectorStatus *links[] = {&link};
+    link.address = address;
+    link.has_sent_bytes = 1;
+    link.sent_bytes = 77;
+    reply->losses = losses;
+    reply->n_losses = 1;
+    reply->cost = &cost;
+    reply->collectors = links;
+    reply->n_collectors = 1;
+    Kymo__Control__RankStatus *rank = reply->jobs[0]->ranks[0];
+    rank->mode = mode;
+    rank->has_latency_p99_ns = 1;
+    rank->latency_p99_ns = 12345678;
+    return session_send(s, CONTROL_STATUS_REPLY, &reply->base, err);
+}
+
 static int tell_status(struct session *s, uint64_t request_id, struct kymo_err *err)
 {
     char job[] = "train", state[] = "off", reason[] = "the vendor's inspect mode is on", version[] = "0.1.0";
@@ -235,6 +273,8 @@ static int tell_status(struct session *s, uint64_t request_id, struct kymo_err *
     reply.version = version;
     reply.jobs = jobs;
     reply.n_jobs = 1;
+    if (session_version(s) > 1)
+        return tell_more(s, &reply, err);
     return session_send(s, CONTROL_STATUS_REPLY, &reply.base, err);
 }
 
@@ -256,7 +296,8 @@ static int daemon_message(void *ctx, const struct wire_message *m, const struct 
     progress.capture_id = id;
     progress.now = KYMO__CONTROL__CAPTURE_PROGRESS__STATE__ARMED;
     int r = session_send(p->control, CONTROL_CAPTURE_PROGRESS, &progress.base, err);
-    progress.now = KYMO__CONTROL__CAPTURE_PROGRESS__STATE__SPOOLED;
+    progress.now = session_version(p->control) > 1 ? KYMO__CONTROL__CAPTURE_PROGRESS__STATE__FAILED
+                                                   : KYMO__CONTROL__CAPTURE_PROGRESS__STATE__SPOOLED;
     progress.has_last = progress.last = 1;
     return r < 0 ? r : session_send(p->control, CONTROL_CAPTURE_PROGRESS, &progress.base, err);
 }
@@ -272,7 +313,7 @@ static void make_party(struct party *p, const char *conversation, bool client)
     const struct uplink_recv_config rc = {.writer = "kymo-collector test", .zstd = true, .ops = &store, .ctx = p};
     const struct session_config cc = {.protocol = &control_protocol,
                                       .side = client ? WIRE_CLIENT : WIRE_SERVER,
-                                      .versions = {CONTROL_VERSION_MIN, CONTROL_VERSION_MAX},
+                                      .versions = {1, strcmp(conversation, "control-v1") == 0 ? 1 : 2},
                                       .writer = client ? "kymo test" : "kymod test",
                                       .on_ready = client ? cli_ready : NULL,
                                       .on_message = client ? cli_message : daemon_message,
@@ -394,6 +435,13 @@ static void test_control_v1(void **state)
     check("control-v1", false, 0, 0);
 }
 
+static void test_control_v2(void **state)
+{
+    (void)state;
+    check("control-v2", true, 0, 1 + 10 + 100 + 1000);
+    check("control-v2", false, 0, 0);
+}
+
 /* Any two ranges side by side: both ends agree on the version, or both learn that there is none. */
 static void test_all_ranges(void **state)
 {
@@ -511,12 +559,13 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "--write") == 0) {
         write_live(argv[2], "uplink-v1");
         write_live(argv[2], "control-v1");
+        write_live(argv[2], "control-v2");
         write_newer(argv[2]);
         return 0;
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_uplink_v1),  cmocka_unit_test(test_newer_daemon), cmocka_unit_test(test_too_new_daemon),
-        cmocka_unit_test(test_control_v1), cmocka_unit_test(test_all_ranges),
+        cmocka_unit_test(test_control_v1), cmocka_unit_test(test_control_v2),   cmocka_unit_test(test_all_ranges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
