@@ -280,6 +280,7 @@ static int write_truth(struct run *r, struct kymo_err *err)
     if (!dir)
         return kymo_err_set(err, -ENOMEM, "no memory for a path");
     struct sim_truth_meta meta = {.ntff = name,
+                                  .path = r->o->output,
                                   .instance = r->instance->type,
                                   .mode = r->image_count > 1 ? "session" : "model",
                                   .driver = r->o->driver,

@@ -14,250 +14,19 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "arch/arch.h"
-#include "arch/ring.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/options.h"
-#include "driver-iface/sim/sim_buffers.h"
 #include "driver-iface/sim/sim_captures.h"
-#include "driver-iface/sim/sim_job.h"
+#include "driver-iface/sim/sim_run.h"
 #include "driver-iface/sim/sim_subcommands.h"
 
-#define RANKS_MAX 256u
 #define ARGS_MAX 96u
 #define READY_TIMEOUT_MS 30000
 #define STOP_TIMEOUT_NS 15000000000ull /* between the polite signal and the last one */
 #define POLL_NS 20000000
-
-enum mode { MODE_AUTO, MODE_MODEL, MODE_SESSION, MODE_CONTINUOUS, MODE_ON_FAILURE, MODE_NONE };
-
-struct args {
-    const char *instance, *output, *truth, *slow_rank, *fail_step, *driver, *capture_steps;
-    struct kymo_option_list neffs, buffers;
-    uint64_t lnc, ranks, steps, seed;
-    int mode, dge;
-    bool async, linked, drift;
-};
-
-static const struct kymo_option rows[] = {
-    {.name = "neff",
-     .type = KYMO_OPTION_LIST,
-     .arg = "FILE",
-     .required = true,
-     .offset = offsetof(struct args, neffs),
-     .help = "program of the step; several are executed in turn at each step"},
-    {.name = "output",
-     .type = KYMO_OPTION_TEXT,
-     .arg = "DIR",
-     .required = true,
-     .offset = offsetof(struct args, output),
-     .help = "the captures go to DIR/captures"},
-    {.name = "instance",
-     .type = KYMO_OPTION_TEXT,
-     .arg = "TYPE",
-     .def = "trn2.48xlarge",
-     .offset = offsetof(struct args, instance),
-     .help = "instance type to simulate"},
-    {.name = "lnc",
-     .type = KYMO_OPTION_U64,
-     .arg = "N",
-     .max = 2,
-     .offset = offsetof(struct args, lnc),
-     .help = "physical cores per logical core (default: the instance's)"},
-    {.name = "ranks",
-     .type = KYMO_OPTION_U64,
-     .arg = "N",
-     .def = "1",
-     .min = 1,
-     .max = RANKS_MAX,
-     .offset = offsetof(struct args, ranks),
-     .help = "processes; rank r has logical core r"},
-    {.name = "steps",
-     .type = KYMO_OPTION_U64,
-     .arg = "N",
-     .def = "3",
-     .min = 1,
-     .max = 1000000,
-     .offset = offsetof(struct args, steps),
-     .help = "training steps"},
-    {.name = "mode",
-     .type = KYMO_OPTION_CHOICE,
-     .choices = "auto|model|session|continuous|on-failure|none",
-     .def = "auto",
-     .offset = offsetof(struct args, mode),
-     .help = "kind of capture; auto is model, but session with --async or several programs"},
-    {.name = "capture-steps",
-     .type = KYMO_OPTION_TEXT,
-     .arg = "LIST",
-     .offset = offsetof(struct args, capture_steps),
-     .help = "steps to capture, from 0, as 3,5-7: session (default all) and continuous (default the last)"},
-    {.name = "async",
-     .type = KYMO_OPTION_FLAG,
-     .offset = offsetof(struct args, async),
-     .help = "schedule executions instead of waiting for each"},
-    {.name = "truth",
-     .type = KYMO_OPTION_TEXT,
-     .arg = "DIR",
-     .offset = offsetof(struct args, truth),
-     .help = "write what truly happened below DIR"},
-    {.name = "slow-rank",
-     .type = KYMO_OPTION_TEXT,
-     .arg = "R:FACTOR",
-     .offset = offsetof(struct args, slow_rank),
-     .help = "rank R computes FACTOR times as long"},
-    {.name = "fail-step",
-     .type = KYMO_OPTION_TEXT,
-     .arg = "K",
-     .offset = offsetof(struct args, fail_step),
-     .help = "the execution of step K (from 0) fails on rank 0"},
-    {.name = "buffer",
-     .type = KYMO_OPTION_LIST,
-     .arg = "RING=MB",
-     .offset = offsetof(struct args, buffers),
-     .help = "profile buffer size, as DMA=1 or H2D_DMA=0"},
-    {.name = "driver",
-     .type = KYMO_OPTION_TEXT,
-     .arg = "VERSION",
-     .offset = offsetof(struct args, driver),
-     .help = "driver version; below 2.31 there is no host-device DMA trace"},
-    {.name = "dge",
-     .type = KYMO_OPTION_CHOICE,
-     .choices = "0|1",
-     .offset = offsetof(struct args, dge),
-     .help = "names for dynamic DMA (NEURON_RT_ENABLE_DGE_NOTIFICATIONS)"},
-    {.name = "drift",
-     .type = KYMO_OPTION_FLAG,
-     .offset = offsetof(struct args, drift),
-     .help = "let the clocks of Trn1 and Inf2 run off"},
-    {.name = "seed",
-     .type = KYMO_OPTION_U64,
-     .arg = "N",
-     .def = "1",
-     .offset = offsetof(struct args, seed),
-     .help = "seed of the models"},
-    {.name = "linked",
-     .type = KYMO_OPTION_FLAG,
-     .offset = offsetof(struct args, linked),
-     .help = "ranks are linked against libnrt.so.1 instead of opening it"},
-    {0}};
-
-static const struct kymo_options spec = {
-    .program = "kymo-sim run",
-    .about =
-        "Runs a training job on simulated devices and captures it through the runtime's profile interface.\n"
-        "Exit code: 0 done; 1 something failed, as a capture that could not be written; 2 wrong usage; 3 an execution\n"
-        "failed; 128 + N ended by signal N.",
-    .rows = rows};
-
-struct job {
-    const struct args *args;
-    char self[PATH_MAX], linked[PATH_MAX], library[PATH_MAX], library_dir[PATH_MAX];
-    char captures[PATH_MAX], truth[PATH_MAX], temporary[64], socket[96];
-    unsigned lnc;
-    enum mode mode;
-    uint64_t slow_rank; /* UINT64_MAX: none */
-    const char *slow_factor;
-    uint64_t fail_execution;        /* 0: none */
-    uint64_t windows;               /* of --capture-steps */
-    pid_t device, ranks[RANKS_MAX]; /* 0: not running */
-    pid_t pids[RANKS_MAX];          /* the same, kept after the end */
-    int codes[RANKS_MAX];
-    int stop_signal;
-};
-
-static int parse_u64(const char *text, char stop, uint64_t *ret, const char **rest)
-{
-    char *end = NULL;
-
-    errno = 0;
-    *ret = strtoull(text, &end, 10);
-    if (errno || end == text || *text == '-' || *end != stop)
-        return -EINVAL;
-    *rest = stop ? end + 1 : end;
-    return 0;
-}
-
-static bool is_factor(const char *text)
-{
-    char *end = NULL;
-    double v = strtod(text, &end);
-    return end != text && *end == '\0' && v >= 0.01 && v <= 100.0;
-}
-
-/* A window is a run of captured steps; each ends in a profile. */
-static int count_windows(struct job *j, struct kymo_err *err)
-{
-    const struct args *a = j->args;
-    bool before = false, in;
-    for (uint64_t step = 0; step < a->steps; step++) {
-        int r = sim_job_step_in(a->capture_steps, step, &in, err);
-        if (r < 0)
-            return r;
-        j->windows += in && !before;
-        before = in;
-    }
-    if (!j->windows)
-        return kymo_err_set(err, -EINVAL, "--capture-steps %.64s: nothing to capture, the job has steps 0 to %llu",
-                            a->capture_steps, (unsigned long long)a->steps - 1);
-    return 0;
-}
-
-static int check_numbers(struct job *j, struct kymo_err *err)
-{
-    const struct args *a = j->args;
-    const char *rest;
-    uint64_t step;
-
-    j->slow_rank = UINT64_MAX;
-    if (a->slow_rank && (parse_u64(a->slow_rank, ':', &j->slow_rank, &j->slow_factor) < 0 || j->slow_rank >= a->ranks ||
-                         !is_factor(j->slow_factor)))
-        return kymo_err_set(err, -EINVAL, "--slow-rank %s: not RANK:FACTOR of one of %llu ranks, 0.01 to 100 times",
-                            a->slow_rank, (unsigned long long)a->ranks);
-    if (a->fail_step) {
-        if (parse_u64(a->fail_step, 0, &step, &rest) < 0 || step >= a->steps)
-            return kymo_err_set(err, -EINVAL, "--fail-step %s: not a step from 0 to %llu", a->fail_step,
-                                (unsigned long long)a->steps - 1);
-        j->fail_execution = step * a->neffs.n + 1;
-    }
-    if (a->driver && !kymo_version_valid(a->driver))
-        return kymo_err_set(err, -EINVAL, "--driver %.64s: no version such as 2.31.0", a->driver);
-    return a->capture_steps ? count_windows(j, err) : 0;
-}
-
-static int check_instance(struct job *j, struct kymo_err *err)
-{
-    const struct args *a = j->args;
-    const struct kymo_instance *instance = kymo_instance_find(a->instance);
-    const struct kymo_arch *arch;
-    int r;
-
-    if (!instance)
-        return kymo_err_set(err, -EINVAL, "--instance %s: no instance type that kymo knows", a->instance);
-    arch = kymo_arch_get(instance->gen);
-    j->lnc = a->lnc ? (unsigned)a->lnc : instance->default_lnc;
-    r = kymo_arch_check_lnc(arch, j->lnc, err);
-    if (r == 0 && a->ranks > (uint64_t)instance->devices * arch->pcores_per_device / j->lnc)
-        r = kymo_err_set(err, -EINVAL, "--ranks %llu: %s has %u logical cores", (unsigned long long)a->ranks,
-                         a->instance, instance->devices * arch->pcores_per_device / j->lnc);
-    return r;
-}
-
-static int check_mode(struct job *j, struct kymo_err *err)
-{
-    const struct args *a = j->args;
-
-    j->mode = (enum mode)a->mode;
-    if (j->mode == MODE_AUTO)
-        j->mode = a->async || a->neffs.n > 1 ? MODE_SESSION : MODE_MODEL;
-    if (a->async && (j->mode == MODE_MODEL || j->mode == MODE_CONTINUOUS || j->mode == MODE_ON_FAILURE))
-        return kymo_err_set(err, -EINVAL, "--async: only session captures go with asynchronous execution");
-    if (a->capture_steps && j->mode != MODE_SESSION && j->mode != MODE_CONTINUOUS)
-        return kymo_err_set(err, -EINVAL, "--capture-steps: for session and continuous captures alone");
-    return 0;
-}
+#define PID_LINE_MAX 48u
 
 static int format(char out[PATH_MAX], struct kymo_err *err, const char *a, const char *b)
 {
@@ -276,7 +45,7 @@ static int absolute(const char *path, char out[PATH_MAX], struct kymo_err *err)
 }
 
 /* The runtime lies beside this program: ../lib in a build tree, kymo/ below the library directory where installed. */
-static int find_programs(struct job *j, struct kymo_err *err)
+static int find_programs(struct sim_run *j, struct kymo_err *err)
 {
     static const char *const places[] = {"/../lib", "/../" KYMO_LIBDIR "/kymo"};
     ssize_t n = readlink("/proc/self/exe", j->self, sizeof j->self - 1);
@@ -299,31 +68,22 @@ static int find_programs(struct job *j, struct kymo_err *err)
     return kymo_err_set(err, -ENOENT, "libnrt.so.1 is not beside %s", j->self);
 }
 
-/* All that the command line alone shows to be wrong. */
-static int check_arguments(struct job *j, struct kymo_err *err)
-{
-    struct kymo_ring_sizes sizes;
-    int r = check_numbers(j, err);
-
-    if (r == 0)
-        r = sim_buffers_parse(&j->args->buffers, &sizes, err);
-    if (r == 0)
-        r = check_instance(j, err);
-    return r < 0 ? r : check_mode(j, err);
-}
-
-static int prepare(struct job *j, struct kymo_err *err)
+static int prepare(struct sim_run *j, struct kymo_err *err)
 {
     char captures[PATH_MAX];
     int r = find_programs(j, err);
 
     if (r == 0)
-        r = format(captures, err, j->args->output, "/captures");
+        r = format(captures, err, j->args.output, "/captures");
     if (r == 0)
         r = absolute(captures, j->captures, err);
-    if (r == 0 && j->args->truth)
-        r = absolute(j->args->truth, j->truth, err);
-    if (r < 0)
+    if (r == 0 && j->args.host.truth)
+        r = absolute(j->args.host.truth, j->truth, err);
+    if (r == 0 && j->args.host.sysfs)
+        r = absolute(j->args.host.sysfs, j->sysfs, err);
+    if (r == 0 && j->args.device && !realpath(j->args.device, j->socket))
+        r = kymo_err_set(err, -errno, "--device %s: %s", j->args.device, strerror(errno));
+    if (r < 0 || j->args.device)
         return r;
     (void)snprintf(j->temporary, sizeof j->temporary,
                    "/tmp/kymo-sim.XXXXXX"); /* short: a socket's path has 107 bytes */
@@ -355,34 +115,32 @@ static void set_u64(const char *name, uint64_t v)
     (void)setenv(name, text, 1);
 }
 
-static void start_device_here(const struct job *j, int ready)
+static void start_device_here(const struct sim_run *j, int ready)
 {
     char lnc[8], seed[24], fd[12];
-    const char *argv[ARGS_MAX] = {j->self, "device", "--socket", j->socket, "--instance", j->args->instance};
+    const char *argv[ARGS_MAX] = {j->self, "device", "--socket", j->socket, "--instance", j->args.host.type};
     size_t n = 6;
 
-    (void)snprintf(lnc, sizeof lnc, "%u", j->lnc);
-    (void)snprintf(seed, sizeof seed, "%llu", (unsigned long long)j->args->seed);
+    (void)snprintf(lnc, sizeof lnc, "%u", j->args.host.lnc);
+    (void)snprintf(seed, sizeof seed, "%llu", (unsigned long long)j->args.host.seed);
     (void)snprintf(fd, sizeof fd, "%d", ready);
     const char *const fixed[] = {"--lnc", lnc, "--seed", seed, "--ready-fd", fd};
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         argv[n++] = fixed[i];
-    if (j->args->driver) {
-        argv[n++] = "--driver";
-        argv[n++] = j->args->driver;
-    }
-    if (j->args->truth) {
-        argv[n++] = "--truth";
-        argv[n++] = j->truth;
-    }
-    if (j->args->drift)
+    const char *const texts[][2] = {{"--driver", j->args.host.driver}, {"--truth", j->truth}, {"--sysfs", j->sysfs}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (texts[i][1] && texts[i][1][0]) {
+            argv[n++] = texts[i][0];
+            argv[n++] = texts[i][1];
+        }
+    if (j->args.host.drift)
         argv[n++] = "--drift";
     (void)fcntl(ready, F_SETFD, 0);
     (void)execv(j->self, (char *const *)(uintptr_t)argv);
     _exit(127);
 }
 
-static int start_device(struct job *j, struct kymo_err *err)
+static int start_device(struct sim_run *j, struct kymo_err *err)
 {
     int pipes[2];
     struct pollfd p;
@@ -390,6 +148,8 @@ static int start_device(struct job *j, struct kymo_err *err)
     pid_t parent = getpid();
     ssize_t n = 0;
 
+    if (j->args.device)
+        return 0;
     if (pipe2(pipes, O_CLOEXEC) < 0)
         return kymo_err_set(err, -errno, "no pipe: %s", strerror(errno));
     int in KYMO_CLOSE = pipes[0];
@@ -410,9 +170,9 @@ static int start_device(struct job *j, struct kymo_err *err)
     return n == 1 ? 0 : kymo_err_set(err, -ENODEV, "the device process did not start");
 }
 
-static void set_capture_environment(const struct job *j)
+static void set_capture_environment(const struct sim_run *j)
 {
-    bool by_environment = j->mode == MODE_MODEL || (j->mode == MODE_SESSION && !j->args->capture_steps);
+    bool by_environment = j->mode == SIM_RUN_MODEL || (j->mode == SIM_RUN_SESSION && !j->args.capture_steps);
 
     (void)unsetenv("NEURON_RT_INSPECT_ENABLE");
     (void)unsetenv("NEURON_RT_INSPECT_ON_FAIL");
@@ -422,15 +182,15 @@ static void set_capture_environment(const struct job *j)
         (void)setenv("NEURON_RT_INSPECT_ENABLE", "1", 1);
         (void)setenv("NEURON_RT_INSPECT_SYSTEM_PROFILE", "0", 1);
     }
-    if (j->mode == MODE_ON_FAILURE)
+    if (j->mode == SIM_RUN_ON_FAILURE)
         (void)setenv("NEURON_RT_INSPECT_ON_FAIL", "1", 1);
-    if (by_environment || j->mode == MODE_ON_FAILURE)
-        (void)setenv("NEURON_RT_INSPECT_DEVICE_PROFILE", j->mode == MODE_SESSION ? "session" : "model", 1);
+    if (by_environment || j->mode == SIM_RUN_ON_FAILURE)
+        (void)setenv("NEURON_RT_INSPECT_DEVICE_PROFILE", j->mode == SIM_RUN_SESSION ? "session" : "model", 1);
 }
 
-static void set_environment(const struct job *j, uint64_t rank)
+static void set_environment(const struct sim_run *j, uint64_t rank)
 {
-    const struct args *a = j->args;
+    const struct sim_run_args *a = &j->args;
 
     (void)setenv("KYMO_SIM_SOCKET", j->socket, 1);
     (void)setenv("KYMO_LIBNRT", j->library, 1);
@@ -438,8 +198,10 @@ static void set_environment(const struct job *j, uint64_t rank)
     set_u64("RANK", rank);
     set_u64("LOCAL_RANK", rank);
     set_u64("WORLD_SIZE", a->ranks);
-    set_u64("NEURON_RT_VISIBLE_CORES", rank);
-    set_u64("NEURON_LOGICAL_NC_CONFIG", j->lnc);
+    set_u64("NEURON_RT_VISIBLE_CORES", a->first_core + rank);
+    set_u64("NEURON_LOGICAL_NC_CONFIG", a->host.lnc);
+    if (j->sysfs[0])
+        (void)setenv("KYMO_SYSFS", j->sysfs, 1);
     set_capture_environment(j);
     if (a->dge >= 0)
         set_u64("NEURON_RT_ENABLE_DGE_NOTIFICATIONS", (uint64_t)a->dge);
@@ -456,46 +218,72 @@ static void set_environment(const struct job *j, uint64_t rank)
     }
 }
 
-static void start_rank_here(const struct job *j, uint64_t rank)
+/* Appends "--name value"; value NULL: not asked for. */
+static void add_text(const char **argv, size_t *n, const char *name, const char *value)
 {
-    const struct args *a = j->args;
-    char steps[24], number[24];
+    if (!value)
+        return;
+    argv[(*n)++] = name;
+    argv[(*n)++] = value;
+}
+
+static void start_rank_here(const struct sim_run *j, uint64_t rank)
+{
+    const struct sim_run_args *a = &j->args;
+    const struct {
+        const char *name;
+        uint64_t value;
+    } numbers[] = {{"--steps", a->steps},
+                   {"--rank", rank},
+                   {"--step-ms", a->step_ms},
+                   {"--helpers", a->helpers},
+                   {"--ballast", a->ballast}};
+    char texts[sizeof numbers / sizeof *numbers][24];
     const char *argv[ARGS_MAX + KYMO_OPTION_LIST_MAX * 2];
     size_t n = 0;
 
-    (void)snprintf(steps, sizeof steps, "%llu", (unsigned long long)a->steps);
-    (void)snprintf(number, sizeof number, "%llu", (unsigned long long)rank);
     argv[n++] = a->linked ? j->linked : j->self;
     if (!a->linked)
         argv[n++] = "job";
-    const char *const fixed[] = {"--steps", steps, "--rank", number, "--output", j->captures};
-    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
-        argv[n++] = fixed[i];
-    for (size_t i = 0; i < a->neffs.n; i++) {
-        argv[n++] = "--neff";
-        argv[n++] = a->neffs.items[i];
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        (void)snprintf(texts[i], sizeof texts[i], "%llu", (unsigned long long)numbers[i].value);
+        add_text(argv, &n, numbers[i].name, texts[i]);
     }
-    if (j->mode == MODE_CONTINUOUS || (j->mode == MODE_SESSION && a->capture_steps)) {
-        argv[n++] = "--capture";
-        argv[n++] = j->mode == MODE_CONTINUOUS ? "continuous" : "session";
-    }
-    if (a->capture_steps) {
-        argv[n++] = "--capture-steps";
-        argv[n++] = a->capture_steps;
-    }
+    add_text(argv, &n, "--output", j->captures);
+    for (size_t i = 0; i < a->neffs.n; i++)
+        add_text(argv, &n, "--neff", a->neffs.items[i]);
+    if (j->mode == SIM_RUN_CONTINUOUS || (j->mode == SIM_RUN_SESSION && a->capture_steps))
+        add_text(argv, &n, "--capture", j->mode == SIM_RUN_CONTINUOUS ? "continuous" : "session");
+    add_text(argv, &n, "--capture-steps", a->capture_steps);
+    add_text(argv, &n, "--fork-at", a->fork_at);
+    add_text(argv, &n, "--exec-at", a->exec_at);
     if (a->async)
         argv[n++] = "--async";
+    if (a->handle_signals)
+        argv[n++] = "--handle-signals";
     argv[n] = NULL;
     set_environment(j, rank);
     (void)execv(argv[0], (char *const *)(uintptr_t)argv);
     _exit(127);
 }
 
-static int start_ranks(struct job *j, struct kymo_err *err)
+static int write_pids(const struct sim_run *j, struct kymo_err *err)
+{
+    char *text KYMO_FREE = kymo_calloc(j->args.ranks, PID_LINE_MAX);
+    size_t n = 0;
+
+    if (!text)
+        return kymo_err_set(err, -ENOMEM, "no memory for %llu lines", (unsigned long long)j->args.ranks);
+    for (uint64_t r = 0; r < j->args.ranks; r++)
+        n += (size_t)snprintf(text + n, PID_LINE_MAX, "%llu %ld\n", (unsigned long long)r, (long)j->pids[r]);
+    return kymo_file_write_atomic(j->args.pids, text, n, err);
+}
+
+static int start_ranks(struct sim_run *j, struct kymo_err *err)
 {
     pid_t parent = getpid();
 
-    for (uint64_t r = 0; r < j->args->ranks; r++) {
+    for (uint64_t r = 0; r < j->args.ranks; r++) {
         pid_t pid = fork();
 
         if (pid == 0) {
@@ -506,10 +294,10 @@ static int start_ranks(struct job *j, struct kymo_err *err)
             return kymo_err_set(err, -errno, "no process for rank %llu: %s", (unsigned long long)r, strerror(errno));
         j->ranks[r] = j->pids[r] = pid;
     }
-    return 0;
+    return j->args.pids ? write_pids(j, err) : 0;
 }
 
-static void report(struct job *j, uint64_t rank, int status, int *worst)
+static void report(struct sim_run *j, uint64_t rank, int status, int *worst)
 {
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 
@@ -517,17 +305,19 @@ static void report(struct job *j, uint64_t rank, int status, int *worst)
     if (code == 0)
         return;
     kymo_log(KYMO_LOG_ERROR, "rank %llu ended with %d%s", (unsigned long long)rank, code,
-             code == 3 ? ": an execution failed" : "");
+             code == 3   ? ": an execution failed"
+             : code == 4 ? ": it handled a signal"
+                         : "");
     if (code > *worst)
         *worst = code;
 }
 
 /* True: a rank still runs. Fills worst with the largest exit code. */
-static bool reap(struct job *j, int *worst)
+static bool reap(struct sim_run *j, int *worst)
 {
     bool running = false;
 
-    for (uint64_t r = 0; r < j->args->ranks; r++) {
+    for (uint64_t r = 0; r < j->args.ranks; r++) {
         int status;
 
         if (!j->ranks[r])
@@ -542,15 +332,15 @@ static bool reap(struct job *j, int *worst)
     return running;
 }
 
-static void signal_ranks(const struct job *j, int signo)
+static void signal_ranks(const struct sim_run *j, int signo)
 {
-    for (uint64_t r = 0; r < j->args->ranks; r++)
+    for (uint64_t r = 0; r < j->args.ranks; r++)
         if (j->ranks[r])
             (void)kill(j->ranks[r], signo);
 }
 
 /* A signal that asks this process to end asks the ranks first; those that do not listen are killed after a while. */
-static int wait_for_ranks(struct job *j, const sigset_t *stop)
+static int wait_for_ranks(struct sim_run *j, const sigset_t *stop)
 {
     const struct timespec pause = {.tv_nsec = POLL_NS};
     uint64_t deadline = UINT64_MAX;
@@ -561,7 +351,7 @@ static int wait_for_ranks(struct job *j, const sigset_t *stop)
 
         if (signo > 0 && signo != SIGCHLD) {
             j->stop_signal = signo;
-            signal_ranks(j, SIGTERM);
+            signal_ranks(j, signo == SIGINT ? SIGINT : SIGTERM);
             deadline = kymo_clock_mono_ns() + STOP_TIMEOUT_NS;
         }
         if (kymo_clock_mono_ns() > deadline)
@@ -572,23 +362,23 @@ static int wait_for_ranks(struct job *j, const sigset_t *stop)
 
 /* Profiles that a rank with this exit code must have left. A continuous capture's are named by the job, which hears
  * itself whether they were written. */
-static uint64_t expected_captures(const struct job *j, int code)
+static uint64_t expected_captures(const struct sim_run *j, int code)
 {
     bool failed = code == 3;
 
     switch (j->mode) {
-    case MODE_MODEL:
-        return failed ? 0 : j->args->neffs.n;
-    case MODE_SESSION:
+    case SIM_RUN_MODEL:
+        return failed ? 0 : j->args.neffs.n;
+    case SIM_RUN_SESSION:
         return failed ? 0 : j->windows ? j->windows : 1;
-    case MODE_ON_FAILURE:
+    case SIM_RUN_ON_FAILURE:
         return failed;
     default:
         return 0;
     }
 }
 
-static int check_rank_captures(const struct job *j, uint64_t rank)
+static int check_rank_captures(const struct sim_run *j, uint64_t rank)
 {
     uint64_t want = expected_captures(j, j->codes[rank]);
     struct sim_captures have = {0};
@@ -610,17 +400,17 @@ static int check_rank_captures(const struct job *j, uint64_t rank)
     return 1;
 }
 
-static int check_captures(const struct job *j)
+static int check_captures(const struct sim_run *j)
 {
     int code = 0;
 
-    for (uint64_t r = 0; r < j->args->ranks; r++)
+    for (uint64_t r = 0; r < j->args.ranks; r++)
         if (check_rank_captures(j, r) != 0)
             code = 1;
     return code;
 }
 
-static void stop_device(struct job *j)
+static void stop_device(struct sim_run *j)
 {
     const struct timespec pause = {.tv_nsec = POLL_NS};
     uint64_t deadline = kymo_clock_mono_ns() + STOP_TIMEOUT_NS;
@@ -636,7 +426,7 @@ static void stop_device(struct job *j)
     j->device = 0;
 }
 
-static int run(struct job *j)
+static int run(struct sim_run *j)
 {
     struct kymo_err err = {0};
     sigset_t stop;
@@ -670,22 +460,14 @@ static int run(struct job *j)
 
 int sim_cmd_run_main(int argc, char **argv)
 {
-    struct args args;
-    struct job *j;
-    struct kymo_err err = {0};
-    int code = kymo_options_main(&spec, argc, argv, &args);
+    struct sim_run *j = KYMO_NEW(struct sim_run);
+    int code;
 
-    if (code >= 0)
-        return code;
-    kymo_log_init("kymo-sim run", KYMO_LOG_INFO);
-    j = KYMO_NEW(struct job);
     if (!j)
         return 1;
-    j->args = &args;
-    if (check_arguments(j, &err) < 0) {
-        (void)fprintf(stderr, "kymo-sim run: %s; see kymo-sim run --help\n", err.text);
-        code = 2;
-    } else {
+    code = sim_run_parse(argc, argv, j);
+    if (code < 0) {
+        kymo_log_init("kymo-sim run", KYMO_LOG_INFO);
         code = run(j);
     }
     kymo_free(j);

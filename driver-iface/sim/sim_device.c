@@ -15,8 +15,15 @@
 #include "driver-iface/sim/sim_truth.h"
 
 #define PS_PER_NS 1000u
+#define PS_PER_US 1000000u
 #define BOOT_PS (60ull * 1000000000000ull) /* device clocks have run for a minute when the simulation begins (G) */
 #define SKEW_PS (1000000000ull)            /* and differ by up to a millisecond between devices (G) */
+
+/* What the runtime and the driver hold on each physical core while it is attached (G). */
+#define RUNTIME_BYTES (64ull << 20)
+#define DMA_RING_BYTES (32ull << 20)
+
+#define TRUTHS_MAX 100000u /* of one name */
 
 #define SLOW_MIN 0.01
 #define SLOW_MAX 100.0
@@ -44,7 +51,8 @@ struct logical_core {
     const void *owner;
     unsigned nd_idx, first_pcore;
     struct group *group;
-    uint64_t models; /* loaded so far */
+    uint64_t models;               /* loaded so far */
+    struct sim_memory_deeds deeds; /* of the owner */
     double slow_factor;
     bool frozen; /* the owner's thread holds the group's lock */
     struct trace *trace;
@@ -57,6 +65,7 @@ struct sim_device {
     size_t n_cores;
     struct group *groups;
     size_t n_groups;
+    struct sim_memory *memory;
 };
 
 static unsigned pcores_per_group(const struct sim_device_config *c)
@@ -105,7 +114,13 @@ int sim_device_new(const struct sim_device_config *config, struct sim_device **r
         return kymo_err_set(err, -ENOMEM, "no memory for the device");
     d->config = *config;
     (void)pthread_mutex_init(&d->owners, NULL);
-    r = fill(d, err);
+    r = sim_memory_new(&(struct sim_memory_config){.instance = config->instance,
+                                                   .arch = config->arch,
+                                                   .driver_version = config->driver_version,
+                                                   .sysfs = config->sysfs_dir},
+                       &d->memory, err);
+    if (r == 0)
+        r = fill(d, err);
     if (r < 0)
         return r;
     *ret = KYMO_TAKE(d);
@@ -124,6 +139,7 @@ struct sim_device *sim_device_free(struct sim_device *d)
     }
     kymo_free(d->cores);
     kymo_free(d->groups);
+    d->memory = sim_memory_free(d->memory);
     (void)pthread_mutex_destroy(&d->owners);
     kymo_free(d);
     return NULL;
@@ -205,6 +221,32 @@ static int take_core(struct sim_device *d, struct logical_core *l, const void *o
     return r;
 }
 
+/* Number of the instance's first physical core that belongs to vnc. */
+static unsigned first_of(const struct sim_device *d, unsigned vnc)
+{
+    return vnc * d->config.lnc;
+}
+
+static uint64_t share_of(const struct sim_device *d, uint64_t bytes)
+{
+    return bytes / d->config.lnc + (bytes % d->config.lnc != 0);
+}
+
+int sim_device_take(struct sim_device *d, unsigned vnc, enum sysfs_kind kind, uint64_t bytes, struct kymo_err *err)
+{
+    return sim_memory_take(d->memory, first_of(d, vnc), d->config.lnc, kind, share_of(d, bytes), err);
+}
+
+void sim_device_give(struct sim_device *d, unsigned vnc, enum sysfs_kind kind, uint64_t bytes)
+{
+    sim_memory_give(d->memory, first_of(d, vnc), d->config.lnc, kind, share_of(d, bytes));
+}
+
+void sim_device_loaded(struct sim_device *d, unsigned vnc)
+{
+    d->cores[vnc].deeds.loads++;
+}
+
 static void give_core(struct sim_device *d, struct logical_core *l)
 {
     (void)pthread_mutex_lock(&d->owners);
@@ -228,6 +270,10 @@ int sim_device_attach(struct sim_device *d, unsigned vnc, const void *owner, con
     (void)pthread_mutex_lock(&l->group->lock);
     r = make_core(d, l, how, err);
     (void)pthread_mutex_unlock(&l->group->lock);
+    if (r == 0)
+        r = sim_device_take(d, vnc, SYSFS_KIND_RUNTIME_MEMORY, RUNTIME_BYTES * d->config.lnc, err);
+    if (r == 0)
+        r = sim_device_take(d, vnc, SYSFS_KIND_DMA_RINGS, DMA_RING_BYTES * d->config.lnc, err);
     if (r < 0)
         give_core(d, l);
     return r;
@@ -250,6 +296,8 @@ void sim_device_detach(struct sim_device *d, unsigned vnc, const void *owner)
     if (sim_device_check_owner(d, vnc, owner, NULL) < 0)
         return;
     sim_device_disarm(d, vnc);
+    sim_memory_detach(d->memory, first_of(d, vnc), d->config.lnc, &d->cores[vnc].deeds);
+    d->cores[vnc].deeds = (struct sim_memory_deeds){0};
     give_core(d, &d->cores[vnc]);
 }
 
@@ -373,13 +421,17 @@ int sim_device_arm(struct sim_device *d, unsigned vnc, const uint64_t sizes[KYMO
     t->n_plan =
         kymo_ring_plan(d->config.arch, l->first_pcore, d->config.lnc, d->config.driver_version, &checked, t->plan);
     r = make_area(t, err);
+    if (r == 0)
+        r = sim_device_take(d, vnc, SYSFS_KIND_NOTIFICATIONS, t->bytes, err);
     if (r < 0)
         return r;
     (void)pthread_mutex_lock(&l->group->lock);
     r = arm_core(d, l, t, err);
     (void)pthread_mutex_unlock(&l->group->lock);
-    if (r < 0)
+    if (r < 0) {
+        sim_device_give(d, vnc, SYSFS_KIND_NOTIFICATIONS, t->bytes);
         return r;
+    }
     *ret_fd = t->fd;
     *ret_bytes = t->bytes;
     l->trace = KYMO_TAKE(t);
@@ -433,6 +485,7 @@ void sim_device_disarm(struct sim_device *d, unsigned vnc)
     (void)pthread_mutex_lock(&l->group->lock);
     sim_core_disarm(l->group->core, l->first_pcore);
     (void)pthread_mutex_unlock(&l->group->lock);
+    sim_device_give(d, vnc, SYSFS_KIND_NOTIFICATIONS, l->trace->bytes);
     l->trace = trace_free(l->trace);
     sim_device_thaw(d, vnc);
 }
@@ -465,6 +518,9 @@ int sim_device_execute(struct sim_device *d, unsigned vnc, struct sim_image *ima
     sim_core_set_slow(l->group->core, l->slow_factor);
     r = sim_core_execute(l->group->core, l->first_pcore, image, fail, ret, err);
     if (r == 0) {
+        l->deeds.executions++;
+        l->deeds.failures += ret->status != 0;
+        l->deeds.busy_us += (ret->end_ps - ret->start_ps) / PS_PER_US;
         ret->start_ps = raw_ps(l, ret->start_ps);
         ret->end_ps = raw_ps(l, ret->end_ps);
     }
@@ -540,9 +596,47 @@ static const char *mode_name(unsigned mode)
     return mode < sizeof names / sizeof *names ? names[mode] : "unknown";
 }
 
-int sim_device_truth(struct sim_device *d, unsigned vnc, const char *name, struct kymo_err *err)
+/* A directory of its own for each profile: the names of two processes' profiles may be the same. */
+static int make_truth_dir(const struct sim_device *d, const char *name, char **ret, struct kymo_err *err)
+{
+    int r = kymo_file_mkdirs(d->config.truth_dir, err);
+
+    if (r < 0)
+        return r;
+    for (unsigned n = 1; n <= TRUTHS_MAX; n++) {
+        char *dir KYMO_FREE = n == 1 ? kymo_asprintf("%s/%s", d->config.truth_dir, name)
+                                     : kymo_asprintf("%s/%s.%u", d->config.truth_dir, name, n);
+
+        if (!dir)
+            return kymo_err_set(err, -ENOMEM, "no memory for the truth");
+        if (kymo_file_ops()->mkdir(dir, 0777) == 0) {
+            *ret = KYMO_TAKE(dir);
+            return 0;
+        }
+        if (errno != EEXIST)
+            return kymo_err_set(err, -errno, "%s: %s", dir, strerror(errno));
+    }
+    return kymo_err_set(err, -EEXIST, "%s/%s: %u of that name are there", d->config.truth_dir, name, TRUTHS_MAX);
+}
+
+/* The file's name without .ntff; NULL: it is none for a directory. */
+static const char *truth_name(const char *path, char name[SIM_WIRE_NAME_MAX + 1])
+{
+    const char *slash = strrchr(path, '/');
+    size_t n;
+
+    (void)snprintf(name, SIM_WIRE_NAME_MAX + 1, "%s", slash ? slash + 1 : path);
+    n = strlen(name);
+    if (n > 5 && strcmp(name + n - 5, ".ntff") == 0)
+        name[n - 5] = 0;
+    return is_plain_name(name) ? name : NULL;
+}
+
+int sim_device_truth(struct sim_device *d, unsigned vnc, const char *path, struct kymo_err *err)
 {
     struct logical_core *l = &d->cores[vnc];
+    char text[SIM_WIRE_NAME_MAX + 1], *dir KYMO_FREE = NULL;
+    const char *name = truth_name(path, text);
     struct kymo_ring_sizes sizes = {0};
     unsigned engine;
     int r;
@@ -551,11 +645,12 @@ int sim_device_truth(struct sim_device *d, unsigned vnc, const char *name, struc
         return kymo_err_set(err, -ENOTSUP, "the device process keeps no truth (--truth)");
     if (!l->trace)
         return kymo_err_set(err, -EINVAL, "logical core %u is not traced", vnc);
-    if (!is_plain_name(name))
-        return kymo_err_set(err, -EINVAL, "\"%.64s\" is no name for a truth directory", name);
+    if (!name)
+        return kymo_err_set(err, -EINVAL, "\"%.64s\" is no name for a truth directory", path);
     sizes.bytes[KYMO_RING_H2D_DMA] = l->trace->h2d_bytes;
     struct sim_truth_meta meta = {
         .ntff = name,
+        .path = path,
         .instance = d->config.instance->type,
         .mode = mode_name(l->trace->mode),
         .driver = d->config.driver_version,
@@ -564,9 +659,9 @@ int sim_device_truth(struct sim_device *d, unsigned vnc, const char *name, struc
         .h2d_reasons =
             kymo_h2d_reasons(d->config.arch, l->first_pcore, d->config.lnc, d->config.driver_version, &sizes, &engine),
     };
-    char *dir KYMO_FREE = kymo_asprintf("%s/%s", d->config.truth_dir, name);
-    if (!dir)
-        return kymo_err_set(err, -ENOMEM, "no memory for the truth");
+    r = make_truth_dir(d, name, &dir, err);
+    if (r < 0)
+        return r;
     (void)pthread_mutex_lock(&l->group->lock);
     r = sim_core_write_truth(l->group->core, l->first_pcore, &meta, dir, err);
     (void)pthread_mutex_unlock(&l->group->lock);

@@ -12,6 +12,7 @@
 #include "arch/arch.h"
 #include "base/err.h"
 #include "driver-iface/sim/sim_core.h"
+#include "driver-iface/sim/sim_memory.h"
 #include "driver-iface/sim/sim_wire.h"
 
 struct sim_device;
@@ -22,6 +23,7 @@ struct sim_device_config {
     unsigned lnc;
     const char *driver_version;
     const char *truth_dir; /* NULL: no truth is kept */
+    const char *sysfs_dir; /* NULL: no tree of the driver is kept */
     uint64_t seed;
     uint64_t boot_unix_ns; /* host time at which the simulated clocks start */
     bool drift;
@@ -48,6 +50,11 @@ void sim_device_detach(struct sim_device *d, unsigned vnc, const void *owner);
 void sim_device_detach_all(struct sim_device *d, const void *owner);
 
 /* The following want the caller to own vnc (sim_device_check_owner). */
+/* Device memory, bytes in all; each physical core of vnc holds its share. -ENOMEM. All is given back on detach. */
+int sim_device_take(struct sim_device *d, unsigned vnc, enum sysfs_kind kind, uint64_t bytes,
+                    struct kymo_err *err) KYMO_MUST_CHECK;
+void sim_device_give(struct sim_device *d, unsigned vnc, enum sysfs_kind kind, uint64_t bytes);
+void sim_device_loaded(struct sim_device *d, unsigned vnc); /* a model; counted until detach */
 uint64_t sim_device_next_model_id(struct sim_device *d, unsigned vnc);
 /* *ret_fd stays the device's and lives until disarm; *ret_bytes is the area's size. -EALREADY while tracing. */
 int sim_device_arm(struct sim_device *d, unsigned vnc, const uint64_t sizes[KYMO_RING_MAX], unsigned mode, int *ret_fd,
@@ -69,8 +76,9 @@ void sim_device_advance(struct sim_device *d, unsigned vnc, uint64_t idle_ps);
 void sim_device_now(struct sim_device *d, unsigned vnc, uint64_t *ret_ps, uint64_t *ret_host_ns);
 int sim_device_clock(struct sim_device *d, unsigned vnc, unsigned ring, unsigned nc_idx, unsigned engine,
                      struct sim_wire_clock *ret, struct kymo_err *err) KYMO_MUST_CHECK;
-/* Writes truth_dir/name. name: [A-Za-z0-9._-], no leading dot. */
-int sim_device_truth(struct sim_device *d, unsigned vnc, const char *name, struct kymo_err *err) KYMO_MUST_CHECK;
+/* Writes the truth of a profile that goes by this path (or its end) into truth_dir/NAME, NAME being the file's name
+ * without .ntff, or NAME.2, NAME.3 ... where others have come before. The name: [A-Za-z0-9._-], no leading dot. */
+int sim_device_truth(struct sim_device *d, unsigned vnc, const char *path, struct kymo_err *err) KYMO_MUST_CHECK;
 
 const struct kymo_arch *sim_device_arch(const struct sim_device *d);
 unsigned sim_device_lnc(const struct sim_device *d);

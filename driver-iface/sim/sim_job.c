@@ -2,19 +2,24 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "driver-iface/sim/sim_job_life.h"
 #include "formats/neff/neff.h"
 
 #define MODELS_MAX 64u
 #define TENSORS_MAX 64u
 #define TENSOR_BYTES_MAX (64ull << 20) /* what the job moves per tensor, however large the model's is */
+#define BALLAST_PIECE (256ull << 20)   /* host memory stands behind it, untouched */
+#define BALLAST_MAX (SIM_JOB_BALLAST_MAX / BALLAST_PIECE)
 #define POLL_NS 200000
 #define POLLS_MAX 3000000u
 
@@ -35,51 +40,93 @@ struct run {
     nrta_error_tracker_t *errors;
     nrt_profile_continuous_options_t *continuous;
     bool in_session;
+    nrt_tensor_t **ballast;
+    size_t n_ballast;
 };
 
-static const struct kymo_option rows[] = {{.name = "neff",
-                                           .type = KYMO_OPTION_LIST,
-                                           .arg = "FILE",
-                                           .required = true,
-                                           .offset = offsetof(struct sim_job, neffs),
-                                           .help = "program to load; several are executed in turn at each step"},
-                                          {.name = "steps",
-                                           .type = KYMO_OPTION_U64,
-                                           .arg = "N",
-                                           .def = "1",
-                                           .min = 1,
-                                           .max = 1000000,
-                                           .offset = offsetof(struct sim_job, steps),
-                                           .help = "steps to run"},
-                                          {.name = "rank",
-                                           .type = KYMO_OPTION_U64,
-                                           .arg = "R",
-                                           .def = "0",
-                                           .max = 65535,
-                                           .offset = offsetof(struct sim_job, rank),
-                                           .help = "number that the printed lines carry"},
-                                          {.name = "capture",
-                                           .type = KYMO_OPTION_CHOICE,
-                                           .choices = "none|continuous|session",
-                                           .def = "none",
-                                           .offset = offsetof(struct sim_job, capture),
-                                           .help = "what the job itself captures"},
-                                          {.name = "capture-steps",
-                                           .type = KYMO_OPTION_TEXT,
-                                           .arg = "LIST",
-                                           .offset = offsetof(struct sim_job, capture_steps),
-                                           .help = "steps to capture, from 0, as 3,5-7 (default: the last)"},
-                                          {.name = "output",
-                                           .type = KYMO_OPTION_TEXT,
-                                           .arg = "DIR",
-                                           .def = "./output",
-                                           .offset = offsetof(struct sim_job, output),
-                                           .help = "directory for the captures"},
-                                          {.name = "async",
-                                           .type = KYMO_OPTION_FLAG,
-                                           .offset = offsetof(struct sim_job, async),
-                                           .help = "schedule executions instead of waiting for each"},
-                                          {0}};
+static const struct kymo_option rows[] = {
+    {.name = "neff",
+     .type = KYMO_OPTION_LIST,
+     .arg = "FILE",
+     .required = true,
+     .offset = offsetof(struct sim_job, neffs),
+     .help = "program to load; several are executed in turn at each step"},
+    {.name = "steps",
+     .type = KYMO_OPTION_U64,
+     .arg = "N",
+     .def = "1",
+     .min = 1,
+     .max = SIM_JOB_STEPS_MAX,
+     .offset = offsetof(struct sim_job, steps),
+     .help = "steps to run"},
+    {.name = "first-step",
+     .type = KYMO_OPTION_U64,
+     .arg = "N",
+     .def = "0",
+     .max = SIM_JOB_STEPS_MAX,
+     .offset = offsetof(struct sim_job, first_step),
+     .help = "go on with this step; --fork-at and --exec-at before it are over"},
+    {.name = "step-ms",
+     .type = KYMO_OPTION_U64,
+     .arg = "MS",
+     .max = SIM_JOB_STEP_MS_MAX,
+     .offset = offsetof(struct sim_job, step_ms),
+     .help = "begin a step every MS milliseconds"},
+    {.name = "rank",
+     .type = KYMO_OPTION_U64,
+     .arg = "R",
+     .def = "0",
+     .max = 65535,
+     .offset = offsetof(struct sim_job, rank),
+     .help = "number that the printed lines carry"},
+    {.name = "capture",
+     .type = KYMO_OPTION_CHOICE,
+     .choices = "none|continuous|session",
+     .def = "none",
+     .offset = offsetof(struct sim_job, capture),
+     .help = "what the job itself captures"},
+    {.name = "capture-steps",
+     .type = KYMO_OPTION_TEXT,
+     .arg = "LIST",
+     .offset = offsetof(struct sim_job, capture_steps),
+     .help = "steps to capture, from 0, as 3,5-7 (default: the last)"},
+    {.name = "output",
+     .type = KYMO_OPTION_TEXT,
+     .arg = "DIR",
+     .def = "./output",
+     .offset = offsetof(struct sim_job, output),
+     .help = "directory for the captures"},
+    {.name = "async",
+     .type = KYMO_OPTION_FLAG,
+     .offset = offsetof(struct sim_job, async),
+     .help = "schedule executions instead of waiting for each"},
+    {.name = "helpers",
+     .type = KYMO_OPTION_U64,
+     .arg = "N",
+     .max = SIM_JOB_STEPS_MAX,
+     .offset = offsetof(struct sim_job, helpers),
+     .help = "after every N-th step fork a child, and start a program"},
+    {.name = "fork-at",
+     .type = KYMO_OPTION_TEXT,
+     .arg = "K",
+     .offset = offsetof(struct sim_job, fork_at),
+     .help = "after step K close the runtime; a forked child does the other steps"},
+    {.name = "exec-at",
+     .type = KYMO_OPTION_TEXT,
+     .arg = "K",
+     .offset = offsetof(struct sim_job, exec_at),
+     .help = "after step K close the runtime and execute this program anew for the other steps"},
+    {.name = "handle-signals",
+     .type = KYMO_OPTION_FLAG,
+     .offset = offsetof(struct sim_job, handle_signals),
+     .help = "on SIGINT and SIGTERM say so, end the step, close the runtime, and end with 4"},
+    {.name = "ballast",
+     .type = KYMO_OPTION_SIZE,
+     .arg = "BYTES",
+     .max = SIM_JOB_BALLAST_MAX,
+     .offset = offsetof(struct sim_job, ballast),
+     .help = "device memory held besides the tensors"},
+    {0}};
 
 int sim_job_parse(const char *program, int argc, char **argv, struct sim_job *ret)
 {
@@ -198,6 +245,27 @@ static int load_model(struct run *x, const char *path, struct kymo_err *err)
     return r < 0 ? r : make_tensors(x, m, neff, err);
 }
 
+static int take_ballast(struct run *x, struct kymo_err *err)
+{
+    uint64_t left = x->job->ballast;
+    int r = 0;
+
+    if (left)
+        x->ballast = kymo_calloc((left + BALLAST_PIECE - 1) / BALLAST_PIECE, sizeof *x->ballast);
+    if (left && !x->ballast)
+        return kymo_err_set(err, -ENOMEM, "no memory for the ballast");
+    while (r == 0 && left && x->n_ballast < BALLAST_MAX) {
+        uint64_t n = left < BALLAST_PIECE ? left : BALLAST_PIECE;
+
+        r = check(x->api->nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, n, NULL, &x->ballast[x->n_ballast]),
+                  "ballast: nrt_tensor_allocate", err);
+        if (r == 0)
+            x->n_ballast++;
+        left -= n;
+    }
+    return r;
+}
+
 static int need(const struct nrt_api *api, const struct sim_job *job, struct kymo_err *err)
 {
     if (job->capture == SIM_JOB_CONTINUOUS && !api->nrt_profile_continuous_start)
@@ -218,6 +286,8 @@ static int begin(struct run *x, struct kymo_err *err)
         r = check(api->nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), "nrt_init", err);
     for (size_t i = 0; r == 0 && i < x->job->neffs.n && i < MODELS_MAX; i++)
         r = load_model(x, x->job->neffs.items[i], err);
+    if (r == 0)
+        r = take_ballast(x, err);
     if (r == 0 && x->job->async)
         r = check(api->nrta_error_tracker_create(0, &x->errors), "nrta_error_tracker_create", err);
     if (r < 0 || x->job->capture != SIM_JOB_CONTINUOUS)
@@ -305,12 +375,14 @@ static NRT_STATUS run_step(struct run *x)
     return status;
 }
 
-static int run_steps(struct run *x, bool *ret_failed, struct kymo_err *err)
+/* Steps from first up to, but not including, last. */
+static int run_steps(struct run *x, uint64_t first, uint64_t last, bool *ret_failed, struct kymo_err *err)
 {
     const struct sim_job *job = x->job;
+    uint64_t next_ns = kymo_clock_mono_ns();
     int r = 0;
 
-    for (uint64_t step = 0; step < job->steps && r == 0 && !*ret_failed; step++) {
+    for (uint64_t step = first; step < last && r == 0 && !*ret_failed && !sim_job_signal(); step++) {
         bool take = captured(job, step);
         NRT_STATUS status;
 
@@ -324,6 +396,10 @@ static int run_steps(struct run *x, bool *ret_failed, struct kymo_err *err)
         *ret_failed = status != NRT_SUCCESS;
         if (job->capture == SIM_JOB_CONTINUOUS && (take || *ret_failed))
             r = check(x->api->nrt_profile_continuous_save(0, x->continuous), "nrt_profile_continuous_save", err);
+        if (r == 0 && job->helpers && (step + 1) % job->helpers == 0)
+            r = sim_job_helpers(job->rank, step, err);
+        if (job->step_ms && step + 1 < job->steps)
+            sim_job_pace(job->step_ms, &next_ns);
     }
     if (x->in_session && r == 0)
         r = end_session(x, err);
@@ -348,14 +424,18 @@ static void end(struct run *x)
         if (m->handle)
             (void)api->nrt_unload(m->handle);
     }
+    for (size_t i = 0; i < x->n_ballast; i++)
+        api->nrt_tensor_free(&x->ballast[i]);
     if (x->errors)
         api->nrta_error_tracker_destroy(x->errors);
     api->nrt_close();
+    kymo_free(x->ballast);
     kymo_free(x->host);
     kymo_free(x);
 }
 
-int sim_job_run(const struct nrt_api *api, const struct sim_job *job)
+/* One life of the runtime. */
+static int run_part(const struct nrt_api *api, const struct sim_job *job, uint64_t first, uint64_t last)
 {
     struct run *x = KYMO_NEW(struct run);
     struct kymo_err err = {0};
@@ -372,10 +452,50 @@ int sim_job_run(const struct nrt_api *api, const struct sim_job *job)
     if (r == 0)
         r = begin(x, &err);
     if (r == 0)
-        r = run_steps(x, &failed, &err);
+        r = run_steps(x, first, last, &failed, &err);
     end(x);
-    (void)fflush(stdout);
     if (r < 0)
         kymo_log(KYMO_LOG_ERROR, "rank %llu: %s", (unsigned long long)job->rank, err.text);
-    return r < 0 ? 1 : failed ? 3 : 0;
+    if (r == 0 && sim_job_signal())
+        (void)printf("rank %llu: ends on %s\n", (unsigned long long)job->rank,
+                     sim_job_signal() == SIGINT ? "SIGINT" : "SIGTERM");
+    (void)fflush(stdout);
+    return r < 0 ? 1 : failed ? 3 : sim_job_signal() ? SIM_JOB_SIGNALLED : 0;
+}
+
+/* First step after step "at"; the end when that is not to come. */
+static uint64_t step_after(const struct sim_job *job, const char *at, uint64_t first)
+{
+    uint64_t step;
+
+    if (!at || !parse_number(at, &step) || step + 1 <= first || step + 1 >= job->steps)
+        return job->steps;
+    return step + 1;
+}
+
+int sim_job_run(const struct nrt_api *api, const struct sim_job *job)
+{
+    uint64_t first = job->first_step, last, fork_step, exec_step;
+    struct kymo_err err = {0};
+    int code, r;
+
+    (void)setvbuf(stdout, NULL, _IOLBF, 0);
+    if (job->handle_signals)
+        sim_job_handle_signals();
+    for (;;) {
+        fork_step = step_after(job, job->fork_at, first);
+        exec_step = step_after(job, job->exec_at, first);
+        last = fork_step < exec_step ? fork_step : exec_step;
+        code = run_part(api, job, first, last);
+        if (code != 0 || last >= job->steps)
+            return code;
+        r = last == fork_step ? sim_job_fork(&code, &err) : sim_job_exec(last, &err);
+        if (r < 0) {
+            kymo_log(KYMO_LOG_ERROR, "rank %llu: %s", (unsigned long long)job->rank, err.text);
+            return 1;
+        }
+        if (code >= 0)
+            return code;
+        first = last;
+    }
 }

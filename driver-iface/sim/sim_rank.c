@@ -20,6 +20,7 @@
 struct model {
     struct sim_image *image; /* NULL: free slot */
     unsigned vnc;
+    uint64_t neff_bytes; /* stand for its constants (G) */
 };
 
 struct pending {
@@ -163,6 +164,18 @@ static int build_image(struct rank *k, struct call *c, struct sim_image **ret)
     return r;
 }
 
+static int take_memory(struct rank *k, const struct model *m, struct kymo_err *err)
+{
+    int r = sim_device_take(k->device, m->vnc, SYSFS_KIND_MODEL_CODE, m->image->image_bytes, err);
+
+    if (r < 0)
+        return r;
+    r = sim_device_take(k->device, m->vnc, SYSFS_KIND_CONSTANTS, m->neff_bytes, err);
+    if (r < 0)
+        sim_device_give(k->device, m->vnc, SYSFS_KIND_MODEL_CODE, m->image->image_bytes);
+    return r;
+}
+
 static int op_load(struct rank *k, struct call *c)
 {
     struct model *slot = NULL;
@@ -179,6 +192,13 @@ static int op_load(struct rank *k, struct call *c)
     if (r < 0)
         return r;
     slot->vnc = c->request->vnc;
+    slot->neff_bytes = c->request->bytes;
+    r = take_memory(k, slot, &c->err);
+    if (r < 0) {
+        sim_image_freep(&slot->image);
+        return r;
+    }
+    sim_device_loaded(k->device, slot->vnc);
     c->answer->model_id = slot->image->model_id;
     return 0;
 }
@@ -191,6 +211,8 @@ static int op_unload(struct rank *k, struct call *c)
     m = find_model(k, c->request->model_id);
     if (!m)
         return kymo_err_set(&c->err, -EBADF, "model %llu is not loaded", (unsigned long long)c->request->model_id);
+    sim_device_give(k->device, m->vnc, SYSFS_KIND_MODEL_CODE, m->image->image_bytes);
+    sim_device_give(k->device, m->vnc, SYSFS_KIND_CONSTANTS, m->neff_bytes);
     sim_image_freep(&m->image);
     return 0;
 }
@@ -309,6 +331,18 @@ static int op_truth(struct rank *k, struct call *c)
     return sim_device_truth(k->device, c->request->vnc, c->request->name, &c->err);
 }
 
+static int op_memory(struct rank *k, struct call *c)
+{
+    const struct sim_request *q = c->request;
+
+    if (q->bytes > COPY_BYTES_MAX)
+        return kymo_err_set(&c->err, -ENOMEM, "%llu bytes of device memory", (unsigned long long)q->bytes);
+    if (!(q->flags & SIM_FLAG_GIVE))
+        return sim_device_take(k->device, q->vnc, SYSFS_KIND_TENSORS, q->bytes, &c->err);
+    sim_device_give(k->device, q->vnc, SYSFS_KIND_TENSORS, q->bytes);
+    return 0;
+}
+
 struct operation {
     int (*run)(struct rank *k, struct call *c);
     bool owned; /* vnc must be this rank's */
@@ -325,6 +359,7 @@ static const struct operation operations[SIM_OP_MAX] = {
     [SIM_OP_RESULT] = {op_result, false},   [SIM_OP_HOST_COPY] = {op_host_copy, true},
     [SIM_OP_ADVANCE] = {op_advance, true},  [SIM_OP_NOW] = {op_now, true},
     [SIM_OP_CLOCK] = {op_clock, true},      [SIM_OP_TRUTH] = {op_truth, true},
+    [SIM_OP_MEMORY] = {op_memory, true},
 };
 
 static const char *const operation_names[SIM_OP_MAX] = {

@@ -27,6 +27,7 @@ void sim_truth_freep(struct sim_truth **t);
 /* What the runtime knows of the profile. Strings stay the caller's. */
 struct sim_truth_meta {
     const char *ntff, *instance, *mode, *driver;
+    const char *path; /* by which the profile was written */
     unsigned nd_idx, vnc;
     unsigned h2d_reasons; /* as kymo_h2d_reasons: 0 traced */
 };

@@ -466,6 +466,14 @@ static unsigned h2d_state(unsigned reasons)
     return reasons ? (unsigned)__builtin_ctz(reasons) : 0;
 }
 
+/* A path may hold what would end a field. */
+static void put_path(struct out *o, const char *path)
+{
+    for (const char *p = path; p && *p; p++)
+        put(o, "%c", (unsigned char)*p < ' ' ? '?' : *p);
+    put(o, "\n");
+}
+
 static int write_profile(struct writer *w, const char *dir, struct kymo_err *err)
 {
     uint64_t first = UINT64_MAX, last = 0;
@@ -489,7 +497,8 @@ static int write_profile(struct writer *w, const char *dir, struct kymo_err *err
         put_ps(&o, last);
         put(&o, "\ndetail\t%u\ndge_notifications\t%u\nhost_dma\t%u\n", w->t->detail, w->ids->dge_notifications,
             h2d_state(m->h2d_reasons));
-        put(&o, "executions\t%" PRIu64 "\n", w->ids->counts.executions);
+        put(&o, "executions\t%" PRIu64 "\npath\t", w->ids->counts.executions);
+        put_path(&o, m->path);
     }
     int closed = out_close(&o);
     return r < 0 ? r : closed;

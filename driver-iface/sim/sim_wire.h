@@ -14,7 +14,7 @@
 #include "arch/ring.h"
 
 #define SIM_WIRE_MAGIC 0x5753594bu
-#define SIM_WIRE_VERSION 1u
+#define SIM_WIRE_VERSION 2u
 #define SIM_WIRE_NAME_MAX 255u
 #define SIM_WIRE_TEXT_MAX 320u
 #define SIM_WIRE_ASYNC_MAX 256u    /* submitted executions that may wait; more: NRT_QUEUE_FULL */
@@ -43,7 +43,9 @@
     X(ADVANCE)   /* vnc, idle_ps: the core idles */                                                                    \
     X(NOW)       /* vnc -> now_ps, host_ns */                                                                          \
     X(CLOCK)     /* ring, nc_idx, engine, vnc -> clock; -ENODATA when the generation does not rescale */               \
-    X(TRUTH)     /* vnc, name: writes the truth of what was traced since ARM or RESTART; -ENOTSUP without --truth */
+    X(TRUTH)  /* vnc, name (the profile's path, its end if it is long): writes the truth of what was traced since */   \
+              /* ARM or RESTART; -ENOTSUP without --truth */                                                           \
+    X(MEMORY) /* vnc, bytes, flags: takes device memory for tensors or gives it back; -ENOMEM */
 
 enum sim_op_code {
     SIM_OP_NONE,
@@ -53,7 +55,7 @@ enum sim_op_code {
         SIM_OP_MAX,
 };
 
-enum { SIM_FLAG_FAIL = 1, SIM_FLAG_TO_DEVICE = 2 };
+enum { SIM_FLAG_FAIL = 1, SIM_FLAG_TO_DEVICE = 2, SIM_FLAG_GIVE = 4 };
 
 struct sim_wire_attach {
     double slow_factor; /* 1.0; beyond: compute is stretched */

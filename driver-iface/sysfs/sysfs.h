@@ -66,7 +66,7 @@ enum sysfs_id {
     SYSFS_CORE_ARCH_TYPE,
     SYSFS_CORE_HOST_MEMORY,
     SYSFS_CORE_MEMORY,         /* device memory of the core, all kinds together */
-    SYSFS_CORE_MEMORY_BY_KIND, /* members: sysfs_memory_kinds */
+    SYSFS_CORE_MEMORY_BY_KIND, /* members: enum sysfs_kind */
     SYSFS_STATUS,              /* members: outcomes of executions */
     SYSFS_ACTIVITY,            /* members: model_load_count, inference_count, flop_count, nc_time_in_use */
     SYSFS_RESETS,
@@ -76,8 +76,30 @@ enum sysfs_id {
 
 const struct sysfs_entry *sysfs_entry(enum sysfs_id id);
 
-/* Values of counters and of memory, in the order of the entries' values. */
+/* Values of counters and of memory, in the order of the entries' values. What total counts for memory is not said by
+ * the facts: all that was ever taken (G). */
 enum { SYSFS_TOTAL, SYSFS_PRESENT, SYSFS_PEAK };
+
+/* X(NAME, "member") of SYSFS_CORE_MEMORY_BY_KIND */
+#define SYSFS_KIND_MAP(X)                                                                                              \
+    X(MODEL_CODE, "model_code")                                                                                        \
+    X(TENSORS, "tensors")                                                                                              \
+    X(CONSTANTS, "constants")                                                                                          \
+    X(SHARED_SCRATCHPAD, "model_shared_scratchpad")                                                                    \
+    X(NONSHARED_SCRATCHPAD, "nonshared_scratchpad")                                                                    \
+    X(RUNTIME_MEMORY, "runtime_memory")                                                                                \
+    X(DRIVER_MEMORY, "driver_memory")                                                                                  \
+    X(COLLECTIVES, "collectives")                                                                                      \
+    X(NOTIFICATIONS, "notifications")                                                                                  \
+    X(DMA_RINGS, "dma_rings")                                                                                          \
+    X(UNCATEGORIZED, "uncategorized")
+
+enum sysfs_kind {
+#define X(name, text) SYSFS_KIND_##name,
+    SYSFS_KIND_MAP(X)
+#undef X
+        SYSFS_KIND_MAX
+};
 
 struct sysfs {
     char root[SYSFS_TEXT_MAX];   /* holds neuron<N> */

@@ -13,9 +13,10 @@ static const char *const driver_memory[] = {"application_memory", "constants",  
                                             "driver_memory",      "notifications", "tensors",     "uncategorized"};
 
 static const char *const device_memory[] = {
-    "model_code",           "tensors",        "constants",     "model_shared_scratchpad",
-    "nonshared_scratchpad", "runtime_memory", "driver_memory", "collectives",
-    "notifications",        "dma_rings",      "uncategorized"};
+#define X(name, text) text,
+    SYSFS_KIND_MAP(X)
+#undef X
+};
 
 /* Older documents name the first ones infer_*. */
 static const char *const status[] = {"success",

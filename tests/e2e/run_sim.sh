@@ -133,6 +133,54 @@ grep -q 'host_dma: HOST_DMA_OLD_DRIVER' "$work/inspect.txt" ||
 run slow 0 --instance trn2.48xlarge --lnc 2 --ranks 2 --steps 2 --slow-rank 1:3 --neff "$work/lnc2.neff"
 check_profiles slow
 
+# A rank that starts helpers, goes on in a forked child, then in a program of its own, does the same steps.
+life=(--instance trn2.48xlarge --lnc 2 --ranks 1 --steps 6 --mode none --neff "$work/lnc2.neff")
+run plain 0 "${life[@]}"
+for linked in '' --linked; do
+    run life 0 "${life[@]}" --helpers 2 --fork-at 1 --exec-at 3 $linked
+    grep -v -e child -e program "$work/life.log" | cmp -s - "$work/plain.log" || die "life: other steps than without"
+    [ "$(grep -c -e 'forked child$' -e 'program$' "$work/life.log")" = 6 ] || die "life: helpers are missing"
+done
+
+# Two jobs on the devices of one process, one of them too big for its core's memory; what is in use is seen in sysfs.
+"$sim" device --socket "$work/device.sock" --instance trn2.48xlarge --lnc 2 --truth "$work/shared-truth" --sysfs "$work/sysfs" --ready-fd 3 \
+    3>"$work/ready" &
+device=$!
+for _ in $(seq 200); do
+    [ ! -s "$work/ready" ] || break
+    sleep 0.05
+done
+share=(--device "$work/device.sock" --instance trn2.48xlarge --lnc 2 --neff "$work/lnc2.neff" --output)
+present=$work/sysfs/neuron0/neuron_core4/stats/memory_usage/device_mem/present
+[ "$(cat "$present")" = 0 ] || die "shared: memory is in use before there is a job"
+"$sim" run "${share[@]}" "$work/first" --ranks 2 --steps 100000 --step-ms 20 --first-core 2 --ballast 1G --mode session --handle-signals \
+    --pids "$work/pids" >"$work/first.log" 2>&1 &
+child=$!
+for _ in $(seq 200); do
+    [ "$(grep -c 'step 3:' "$work/first.log")" != 2 ] || break
+    sleep 0.05
+done
+"$sim" run "${share[@]}" "$work/second" --steps 2 --mode session >"$work/second.log" 2>&1 || die "shared: the second job failed"
+! "$sim" run "${share[@]}" "$work/third" --steps 2 --first-core 3 >"$work/third.log" 2>&1 || die "shared: a core was given twice"
+grep -q 'belongs to another rank' "$work/third.log" || die "shared: nothing said of the core"
+! "$sim" run "${share[@]}" "$work/third" --steps 2 --ballast 25G >"$work/third.log" 2>&1 || die "shared: a device has 25 GB for a core"
+grep -q 'bytes of device memory' "$work/third.log" || die "shared: nothing said of the memory"
+[ "$(cat "$present")" -gt 500000000 ] || die "shared: $(cat "$present") bytes in use beside 1 GB of ballast"
+# The runtime's handlers write the session, then the job's own say their line.
+kill -INT "$(sed -n 's/^1 //p' "$work/pids")"
+kill -TERM "$(sed -n 's/^0 //p' "$work/pids")"
+code=0
+wait "$child" || code=$?
+[ $code = 4 ] || die "shared: exit code $code instead of 4"
+grep -q '^rank 0: ends on SIGTERM$' "$work/first.log" || die "shared: rank 0 did not handle its signal"
+grep -q '^rank 1: ends on SIGINT$' "$work/first.log" || die "shared: rank 1 did not handle its signal"
+count first 'profile_nc_[23]_session_1.ntff' 2
+[ "$(cat "$present")" = 0 ] || die "shared: memory is in use after the job"
+grep -q "^path.*$work/second/captures" "$work"/shared-truth/profile_nc_0_session_1/profile.tsv || die "shared: no truth of the second job"
+kill "$device"
+wait "$device" || die "shared: the device process failed"
+[ -z "$(left)" ] || die "shared: processes left: $(left)"
+
 # What cannot be is refused before anything starts.
 run refused 2 --instance inf2.48xlarge --lnc 2 --neff "$work/lnc2.neff"
 run refused 2 --instance trn2.3xlarge --lnc 2 --ranks 5 --neff "$work/lnc2.neff"
@@ -141,6 +189,10 @@ run refused 1 --neff "$work/absent.neff"
 run refused 2 --buffer NOTHING=1 --neff "$work/lnc2.neff"
 run refused 2 --ranks 0 --neff "$work/lnc2.neff"
 run refused 2 --slow-rank 0:0 --neff "$work/lnc2.neff"
+run refused 2 --steps 3 --fork-at 3 --mode none --neff "$work/lnc2.neff"
+run refused 2 --steps 3 --exec-at 1 --mode session --neff "$work/lnc2.neff"
+run refused 2 --device "$work/device.sock" --neff "$work/lnc2.neff" # which has a truth of its own
+run refused 2 --first-core 64 --neff "$work/lnc2.neff"
 run refused 2 --driver new --neff "$work/lnc2.neff"
 run refused 2 --buffer DMA=x --neff "$work/lnc2.neff"
 run refused 2 --mode session --steps 2 --capture-steps 2-3 --neff "$work/lnc2.neff"

@@ -103,7 +103,7 @@ static void test_refused_requests(void **state)
     assert_int_equal(raw_call(fd, &q, -1, &a), 0);
     assert_int_equal(raw_call(fd, &q, -1, &a), -EALREADY);
     q = raw_request(SIM_OP_TRUTH, 9);
-    (void)snprintf(q.name, sizeof q.name, "../outside");
+    (void)snprintf(q.name, sizeof q.name, "../.outside");
     assert_int_equal(raw_call(fd, &q, -1, &a), -EINVAL);
     q = raw_request(SIM_OP_EXECUTE, 9);
     q.model_id = 4711;

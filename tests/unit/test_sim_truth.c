@@ -142,7 +142,7 @@ static size_t make_plan(struct kymo_ring_plan plan[KYMO_RING_PLAN_MAX])
 }
 
 static const struct sim_truth_meta meta = {
-    .ntff = "x.ntff", .instance = "trn2.48xlarge", .mode = "model", .driver = "2.31.0"};
+    .ntff = "x.ntff", .path = "/tmp/x.ntff", .instance = "trn2.48xlarge", .mode = "model", .driver = "2.31.0"};
 
 static void check_sorted(const char *name, const char *column)
 {

@@ -122,7 +122,8 @@ struct libnrt_core {
 struct libnrt {
     pthread_mutex_t lock;
     enum libnrt_state state;
-    pid_t pid; /* a forked child does not own the connection */
+    pid_t pid;    /* a forked child does not own the connection */
+    unsigned run; /* counts nrt_init */
     int sock;
     struct libnrt_env env;
     struct sim_wire_hello hello;

@@ -295,18 +295,16 @@ static int write_profile(struct libnrt_core *core, const char *path, struct kymo
 /* The truth comes from the model, which the device process has; a device without --truth has none to give. */
 static int write_truth(const struct libnrt_core *core, const char *path, struct kymo_err *err)
 {
+    size_t n = strlen(path), skip = n > SIM_WIRE_NAME_MAX ? n - SIM_WIRE_NAME_MAX : 0;
     const char *slash = strrchr(path, '/');
     struct sim_request q;
     struct sim_answer a;
-    size_t n;
     int r;
 
     libnrt_request(&q, SIM_OP_TRUTH, core->vnc);
-    n = (size_t)snprintf(q.name, sizeof q.name, "%s", slash ? slash + 1 : path);
-    if (n >= sizeof q.name)
+    if (slash && path + skip > slash)
         return kymo_err_set(err, -ENAMETOOLONG, "%s: its name is too long for a truth directory", path);
-    if (n > 5 && strcmp(q.name + n - 5, ".ntff") == 0)
-        q.name[n - 5] = 0;
+    (void)snprintf(q.name, sizeof q.name, "%s", path + skip);
     r = libnrt_call(&q, -1, &a, NULL, err);
     return r == -ENOTSUP ? 0 : r;
 }

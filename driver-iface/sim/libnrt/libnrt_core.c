@@ -135,10 +135,26 @@ static void model_freep(struct nrt_model **m)
     *m = model_free(*m);
 }
 
+/* The device hears it before the call returns, so that whoever comes next finds the cores free. */
+static void detach(struct libnrt_core *core)
+{
+    struct sim_request q;
+    struct sim_answer a;
+
+    libnrt_capture_disarm(core);
+    if (!core->attached)
+        return;
+    libnrt_request(&q, SIM_OP_DETACH, core->vnc);
+    if (libnrt_call(&q, -1, &a, NULL, NULL) < 0) {
+        /* The end of the connection says it too. */
+    }
+    core->attached = false;
+}
+
 static void release(void)
 {
     for (unsigned i = 0; i < rt.n_cores; i++)
-        libnrt_capture_disarm(&rt.cores[i]);
+        detach(&rt.cores[i]);
     for (size_t i = 0; i < LIBNRT_MODELS_MAX; i++)
         rt.models[i] = model_free(rt.models[i]);
     kymo_free(rt.cores);
@@ -179,6 +195,7 @@ NRT_STATUS nrt_init(nrt_framework_type_t framework, const char *fw_version, cons
     }
     rt.pid = getpid();
     rt.executions = 0;
+    rt.run++;
     rt.state = LIBNRT_READY;
     if (inspect.enable || inspect.on_fail)
         status = libnrt_inspect_start(&inspect);

@@ -1,5 +1,6 @@
 /* Tensors: host memory, with the traffic that a device tensor's reads and writes cause. */
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "driver-iface/sim/libnrt/libnrt.h"
@@ -13,8 +14,10 @@
 struct storage {
     uint8_t *data;
     size_t size;
-    unsigned refs; /* slices share it */
-    bool owned;    /* else the caller's buffer */
+    unsigned refs;      /* slices share it */
+    bool owned;         /* else the caller's buffer */
+    bool on_device;     /* the device's memory was taken for it */
+    unsigned core, run; /* for which core, and in which life of the runtime */
 };
 
 struct nrt_tensor {
@@ -89,10 +92,50 @@ static struct storage *make_storage(void *buffer, size_t size)
     return s;
 }
 
+/* With the lock held. */
+static int device_memory(const struct libnrt_core *core, uint64_t bytes, unsigned flags, struct kymo_err *err)
+{
+    struct sim_request q;
+    struct sim_answer a;
+
+    libnrt_request(&q, SIM_OP_MEMORY, core->vnc);
+    q.bytes = bytes;
+    q.flags = flags;
+    return libnrt_call(&q, -1, &a, NULL, err);
+}
+
+static NRT_STATUS take_device_memory(struct storage *s, unsigned core)
+{
+    struct kymo_err err = {0};
+    NRT_STATUS status = libnrt_attach(&rt.cores[core]);
+    int r;
+
+    if (status != NRT_SUCCESS)
+        return status;
+    r = device_memory(&rt.cores[core], s->size, 0, &err);
+    if (r < 0) {
+        libnrt_say("nrt_tensor_allocate: %s", err.text);
+        return libnrt_status_of(r);
+    }
+    s->on_device = true;
+    s->core = core;
+    s->run = rt.run;
+    return NRT_SUCCESS;
+}
+
+/* What was taken before nrt_close, or by the parent of a fork, is not ours any more. */
+static void give_device_memory(const struct storage *s)
+{
+    if (s->on_device && rt.state == LIBNRT_READY && rt.pid == getpid() && s->run == rt.run)
+        (void)device_memory(&rt.cores[s->core], s->size, SIM_FLAG_GIVE, NULL);
+}
+
+/* With the lock held. */
 static void drop_storage(struct storage *s)
 {
     if (!s || --s->refs > 0)
         return;
+    give_device_memory(s);
     if (s->owned)
         kymo_free(s->data);
     kymo_free(s);
@@ -119,6 +162,13 @@ NRT_STATUS nrt_tensor_allocate(nrt_tensor_placement_t placement, int vnc, size_t
     if (!t->storage) {
         kymo_free(t);
         return libnrt_leave(NRT_RESOURCE);
+    }
+    if (placement == NRT_TENSOR_PLACEMENT_DEVICE)
+        status = take_device_memory(t->storage, t->core);
+    if (status != NRT_SUCCESS) {
+        drop_storage(t->storage);
+        kymo_free(t);
+        return libnrt_leave(status);
     }
     *tensor = t;
     return libnrt_leave(NRT_SUCCESS);
