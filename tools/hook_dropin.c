@@ -100,8 +100,6 @@ static int render(const struct hook_dropin *d, unsigned made, struct kymo_buf *o
         r = kymo_buf_printf(out, "%s%s\"\n", *d->preload ? ":" : "", d->hook);
     if (r == 0 && d->socket)
         r = kymo_buf_printf(out, "Environment=\"KYMO_SOCKET=%s\"\n", d->socket);
-    if (r == 0 && d->writable)
-        r = kymo_buf_printf(out, "ReadWritePaths=-%s\n", d->writable);
     return r < 0 ? kymo_err_set(err, r, "the unit's LD_PRELOAD cannot be repeated in a drop-in: %s", strerror(-r)) : 0;
 }
 

@@ -19,11 +19,10 @@
 #define HOOK_DROPIN_LISTED_MAX 4096 /* drop-ins of one directory */
 
 struct hook_dropin {
-    const char *hook;     /* path of libkymo-hook.so */
-    const char *preload;  /* what the unit preloads by itself; "": nothing */
-    const char *socket;   /* directory of the daemon's socket; NULL: the hook's default */
-    const char *writable; /* a place that the unit's sandbox must leave writable; NULL: none */
-    const char *through;  /* the slice that was named; NULL: the unit itself was */
+    const char *hook;    /* path of libkymo-hook.so */
+    const char *preload; /* what the unit preloads by itself; "": nothing */
+    const char *socket;  /* directory of the daemon's socket; NULL: the hook's default */
+    const char *through; /* the slice that was named; NULL: the unit itself was */
 };
 
 /* A path that needs no quoting anywhere: absolute, of [A-Za-z0-9._/+-]. */

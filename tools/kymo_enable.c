@@ -21,7 +21,7 @@
 struct args {
     struct kymo_option_list units;
     bool now, runtime, user;
-    const char *hook, *socket, *intake, *unit_dir;
+    const char *hook, *socket, *unit_dir;
     uint64_t timeout_s;
 };
 
@@ -53,12 +53,6 @@ static const struct kymo_option rows[] = {
      .arg = "DIR",
      .offset = offsetof(struct args, socket),
      .help = "where the daemon's hook.sock is, if not in /run/kymo"},
-    {.name = "intake",
-     .type = KYMO_OPTION_TEXT,
-     .arg = "DIR",
-     .def = "/var/spool/kymo/intake",
-     .offset = offsetof(struct args, intake),
-     .help = "where captures are written; opened in the sandbox of units with ProtectSystem=strict"},
     {.name = "unit-dir",
      .type = KYMO_OPTION_TEXT,
      .arg = "DIR",
@@ -209,8 +203,6 @@ static int check_hook(const struct args *a, struct kymo_err *err)
         return kymo_err_set(err, -EPERM, "%s: others than its user may change the hook", a->hook);
     if (a->socket && !hook_dropin_path_ok(a->socket))
         return kymo_err_set(err, -EINVAL, "%.200s: --socket: an absolute path of letters, digits and ._/+-", a->socket);
-    if (!hook_dropin_path_ok(a->intake))
-        return kymo_err_set(err, -EINVAL, "%.200s: --intake: an absolute path of letters, digits and ._/+-", a->intake);
     return 0;
 }
 
@@ -243,11 +235,8 @@ static int write_target(struct work *w, struct target *t, struct kymo_err *err)
         return r;
     t->runs =
         strcmp(s.active, "active") == 0 || strcmp(s.active, "reloading") == 0 || strcmp(s.active, "activating") == 0;
-    const struct hook_dropin d = {.hook = w->args->hook,
-                                  .preload = (const char *)preload.data,
-                                  .socket = w->args->socket,
-                                  .writable = s.read_only ? w->args->intake : NULL,
-                                  .through = t->through};
+    const struct hook_dropin d = {
+        .hook = w->args->hook, .preload = (const char *)preload.data, .socket = w->args->socket, .through = t->through};
     r = hook_dropin_write(w->dir, t->name, &d, &t->change, err);
     if (r < 0)
         kymo_err_prefix(err, "%s", t->name);

@@ -261,7 +261,7 @@ static int load_unit(struct unit_manager *m, const char *name, char *ret_path, s
 static int look_at_service(struct unit_manager *m, const char *name, struct unit_manager_service *s,
                            struct kymo_err *err)
 {
-    char path[1024], protect[32];
+    char path[1024];
     int r = load_unit(m, name, path, sizeof path, err);
     if (r == 0)
         r = get_text(m, path, UNIT, "Id", s->id, sizeof s->id, err);
@@ -277,8 +277,6 @@ static int look_at_service(struct unit_manager *m, const char *name, struct unit
     if (r == 0)
         r = get_text(m, path, SERVICE, "Slice", s->slice, sizeof s->slice, err);
     if (r == 0)
-        r = get_text(m, path, SERVICE, "ProtectSystem", protect, sizeof protect, err);
-    if (r == 0)
         r = has_text(m, path, "RootDirectory", &s->own_root, err);
     if (r == 0)
         r = has_text(m, path, "RootImage", &s->own_root, err);
@@ -293,7 +291,6 @@ static int look_at_service(struct unit_manager *m, const char *name, struct unit
     if (r < 0)
         return r;
     s->unset = r > 0;
-    s->read_only = strcmp(protect, "strict") == 0;
     return 0;
 }
 

@@ -32,7 +32,6 @@ struct unit_manager_service {
     char *file;           /* an environment file that sets LD_PRELOAD and so wins; NULL: none */
     bool unset;           /* UnsetEnvironment= takes LD_PRELOAD away */
     bool own_root;        /* RootDirectory= or RootImage= */
-    bool read_only;       /* ProtectSystem=strict */
     bool no_local_socket; /* RestrictAddressFamilies= without AF_UNIX */
 };
 void unit_manager_done(struct unit_manager_service *s);

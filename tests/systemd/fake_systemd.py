@@ -43,7 +43,7 @@ class Unit(dbus.service.Object):
         known = self.manager.units.get(self.name, {"LoadState": "not-found"})
         defaults = {
             "Id": known.get("Id", self.name), "LoadState": "loaded", "ActiveState": "inactive", "Slice": "system.slice",
-            "ProtectSystem": "no", "RootDirectory": "", "RootImage": "",
+            "RootDirectory": "", "RootImage": "",
         }
         if key == "Environment":
             return strings(self.manager.environment(known.get("Id", self.name)))

@@ -32,7 +32,6 @@ UNITS = {
     "other.service": {"Slice": "trainingx.slice"},
     "alias.service": {"Id": "train.service", "Slice": "training.slice", "state": "alias"},
     "jemalloc.service": {"Environment": ["A=b", "LD_PRELOAD=/usr/lib/libjemalloc.so.2 /opt/50%/x.so"]},
-    "strict.service": {"ProtectSystem": "strict"},
     "file.service": {"EnvironmentFiles": ["%DIR%/env*"]},
     "unset.service": {"UnsetEnvironment": ["LD_PRELOAD"]},
     "rooted.service": {"RootDirectory": "/srv/image"},
@@ -174,10 +173,6 @@ class Units(OnBus):
         text = self.dropin("jemalloc.service")
         self.assertEqual(text.count("libkymo-hook.so"), 1)
         self.assertIn('Environment="KYMO_SOCKET=/run/other"', text)
-
-    def test_sandboxed_unit_may_write_captures(self):
-        self.enable("strict")
-        self.assertIn("\nReadWritePaths=-/var/spool/kymo/intake\n", self.dropin("strict.service"))
 
     def test_units_that_cannot(self):
         (self.place / "env1").write_text("# LD_PRELOAD=no\nX='a\nLD_PRELOAD=no'\n")
