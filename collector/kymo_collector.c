@@ -58,9 +58,11 @@ static void on_tick(void *ctx, struct store_thread *t)
 
 static void on_changed(void *ctx, const struct catalog_profile *p)
 {
-    (void)ctx;
+    struct collector *c = ctx;
     if (p->state == CATALOG_PROCESSING)
         return;
+    if (p->state == CATALOG_READY && c->receiver)
+        receiver_profile_ready(c->receiver, p->name);
     kymo_log(p->state == CATALOG_FAILED ? KYMO_LOG_WARNING : KYMO_LOG_INFO, "profile %s is %s%s%s", p->name,
              catalog_state_name(p->state), *p->reason ? ": " : "", p->reason);
 }

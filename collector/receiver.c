@@ -90,6 +90,7 @@ static int on_hello(void *ctx, const Kymo__Wire__Hello *peer, struct kymo_err *e
     c->alive_ms = receiver_now_ms(c->r);
     say(c->r, KYMO_LOG_INFO, "%s: connected from %s (%s, host %s)", c->identity, net_conn_peer(c->net),
         *c->writer ? c->writer : "unnamed program", *c->host ? c->host : "unnamed");
+    receiver_tell_host(c);
     return 0;
 }
 
@@ -244,6 +245,7 @@ static int on_data(struct net_conn *net, void *ctx, const uint8_t *data, size_t 
         c->ending = true;
         return code;
     }
+    receiver_look_at_pong(c);
     if (!c->paused && intakes_bytes(r->config.intakes) > r->config.max_bytes) {
         c->paused = true;
         r->n_paused++;
@@ -348,6 +350,12 @@ static void on_refused(void *ctx, const char *peer, const struct kymo_err *why)
     say(ctx, KYMO_LOG_WARNING, "%s: not accepted: %s", peer, why->text);
 }
 
+int receiver_ping(struct receiver_conn *c, struct kymo_err *err)
+{
+    c->pinged_ms = receiver_now_ms(c->r);
+    return uplink_recv_ping(c->recv, ++c->nonce, err);
+}
+
 static void watch_pings(struct receiver_conn *c, uint64_t now)
 {
     const struct receiver_config *config = &c->r->config;
@@ -361,8 +369,7 @@ static void watch_pings(struct receiver_conn *c, uint64_t now)
         end_conn(c, "does not answer any more");
     } else if (answered && now - c->pinged_ms >= config->ping_ms) {
         struct kymo_err err = {0};
-        c->pinged_ms = now;
-        receiver_check(c, uplink_recv_ping(c->recv, ++c->nonce, &err), &err);
+        receiver_check(c, receiver_ping(c, &err), &err);
     }
 }
 

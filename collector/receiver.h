@@ -66,6 +66,9 @@ struct receiver_host {
 void receiver_hosts(const struct receiver *r, void (*each)(void *ctx, const struct receiver_host *h), void *ctx);
 size_t receiver_connections(const struct receiver *r);
 
+/* A profile is ready: its host hears what its rings lost, now or when it is there (receiver_loss.c). */
+void receiver_profile_ready(struct receiver *r, const char *profile);
+
 struct receiver_request {
     const char *host; /* identity or host name; NULL: all that are connected */
     const char *job, *mode;

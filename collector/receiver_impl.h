@@ -15,6 +15,9 @@ struct receiver_conn {
     uint64_t opened_ms, pinged_ms, alive_ms; /* of the loop's clock */
     uint64_t nonce;                          /* of the last ping; 0: none */
     uint64_t received, received_before;      /* bytes of captures; at the last tick */
+    bool telling, tell_again;                /* losses: at it; from the beginning once more */
+    uint64_t told_nonce;                     /* of the ping behind those of told; 0: none is under way */
+    char told[MANIFEST_PROFILE_NAME_MAX + 1];
 };
 
 struct pending; /* a capture request, receiver_request.c */
@@ -37,6 +40,12 @@ uint64_t receiver_now_ms(const struct receiver *r);
 void receiver_pump(struct receiver_conn *c);
 /* Closes it when r is negative, and says why. */
 void receiver_check(struct receiver_conn *c, int r, const struct kymo_err *err);
+
+int receiver_ping(struct receiver_conn *c, struct kymo_err *err) KYMO_MUST_CHECK;
+
+/* The host is there: its losses that wait are told. */
+void receiver_tell_host(struct receiver_conn *c);
+void receiver_look_at_pong(struct receiver_conn *c);
 
 void receiver_on_reply(void *ctx, const Kymo__Uplink__CaptureReply *reply);
 void receiver_on_refused(void *ctx, uint64_t request_id, int why, const char *text);
