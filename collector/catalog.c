@@ -44,6 +44,11 @@ static const char *const migrations[] = {
     " cause TEXT NOT NULL, records INTEGER, emitted INTEGER, PRIMARY KEY(profile, n)"
     ") STRICT, WITHOUT ROWID;"
     "CREATE INDEX profiles_untold ON profiles(capture, name) WHERE told = 0;",
+    "CREATE TABLE host_losses("
+    " source TEXT NOT NULL, row INTEGER NOT NULL, first_seq INTEGER NOT NULL, first_unix_ns INTEGER NOT NULL,"
+    " cause TEXT NOT NULL, last_seq INTEGER NOT NULL, captures INTEGER NOT NULL, bytes INTEGER NOT NULL,"
+    " last_unix_ns INTEGER NOT NULL, received_ns INTEGER NOT NULL, PRIMARY KEY(source, row, first_seq, first_unix_ns)"
+    ") STRICT, WITHOUT ROWID;",
 };
 _Static_assert(sizeof migrations / sizeof *migrations == CATALOG_SCHEMA_VERSION, "one migration per version");
 

@@ -23,7 +23,7 @@
 #include "collector/loss.h"
 #include "proto/manifest_check.h"
 
-#define CATALOG_SCHEMA_VERSION 2
+#define CATALOG_SCHEMA_VERSION 3
 
 #define CATALOG_STATES(X)                                                                                              \
     X(RECEIVED, "received")                                                                                            \
@@ -145,5 +145,23 @@ int catalog_told(struct catalog *c, const char *profile, struct kymo_err *err) K
 /* 1: *ret is the source of a profile whose losses are to be told; 0: there is nothing to tell. */
 int catalog_untold_source(struct catalog *c, const char *profile, char ret[static MANIFEST_TEXT_MAX + 1],
                           struct kymo_err *err) KYMO_MUST_CHECK;
+
+/*
+ * What a host had to give up before it could reach us (catalog_host.c), as its spool counts. source: who tells it. A
+ * row is the same as another of its source when row, first_seq and first_unix_ns are; told again it may have grown.
+ * Rows of one call are added all or none; durable when it returns.
+ */
+struct catalog_host_loss {
+    uint64_t row, first_seq, last_seq, captures, bytes;
+    int64_t first_unix_ns, last_unix_ns;
+    int64_t received_ns; /* given back alone */
+    char cause[65];
+};
+int catalog_add_host_losses(struct catalog *c, const char *source, const struct catalog_host_loss *rows, size_t n,
+                            struct kymo_err *err) KYMO_MUST_CHECK;
+/* source NULL: all. A non-zero return of each ends it and is returned. */
+int catalog_list_host_losses(struct catalog *c, const char *source,
+                             int (*each)(void *ctx, const char *source, const struct catalog_host_loss *row), void *ctx,
+                             struct kymo_err *err) KYMO_MUST_CHECK;
 
 #endif

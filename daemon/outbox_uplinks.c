@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "daemon/outbox_cargo.h"
 #include "daemon/outbox_link.h"
+#include "daemon/outbox_losses.h"
 
 #define REQUESTS_MAX 64
 #define DAMAGED_MAX 3 /* refusals for a wrong hash, then the capture is not what was published */
@@ -42,6 +43,8 @@ struct outbox_uplinks {
     struct request requests[REQUESTS_MAX];
     size_t n_requests;
     uint64_t last_request, random;
+    struct outbox_losses losses;
+    const struct outbox_link_peer *losses_to; /* that link has the batch under way; NULL: none */
 };
 
 static uint64_t now_ms(const struct outbox_uplinks *u)
@@ -193,6 +196,18 @@ static void offer_some(struct outbox_uplinks *u)
     outbox_link_pump(l);
 }
 
+static void tell_losses(struct outbox_uplinks *u)
+{
+    struct outbox_link_peer *l = u->closing ? NULL : active(u);
+    if (!l)
+        return;
+    if (u->losses_to != l)
+        outbox_losses_reset(&u->losses);
+    u->losses_to = l;
+    if (outbox_losses_tell(&u->losses, u->config.spool, outbox_link_send(l), now_ms(u), u->config.times.wait_max))
+        outbox_link_pump(l);
+}
+
 static void note_usable(struct outbox_uplinks *u)
 {
     for (size_t i = 0; i < OUTBOX_COLLECTORS_MAX; i++) {
@@ -339,13 +354,21 @@ static void on_ring_losses(void *ctx, const Kymo__Uplink__RingLosses *losses)
     outbox_event_free(e);
 }
 
+static void on_losses_kept(void *ctx, uint64_t batch)
+{
+    struct outbox_uplinks *u = owner(ctx);
+    if (u->losses_to == ctx)
+        outbox_losses_kept(&u->losses, u->config.spool, batch);
+}
+
 static const struct uplink_send_ops send_ops = {.read = on_read,
                                                 .on_ready = on_ready,
                                                 .on_ack = on_ack,
                                                 .on_stored = on_stored,
                                                 .on_refused = on_refused,
                                                 .on_request = on_request,
-                                                .on_losses = on_ring_losses};
+                                                .on_losses = on_ring_losses,
+                                                .on_losses_kept = on_losses_kept};
 
 /* ---- what a link calls ---- */
 
@@ -369,6 +392,8 @@ static void on_down(void *ctx, struct outbox_link_peer *l, const struct kymo_err
     struct outbox_uplinks *u = ctx;
     bool first = true;
     forget_requests(u, l);
+    if (u->losses_to == l)
+        u->losses_to = NULL;
     for (size_t i = 0; i < u->n_cargo;) {
         struct outbox_cargo *c = u->cargo[i];
         size_t before = u->n_cargo;
@@ -599,6 +624,7 @@ void outbox_uplinks_sync(struct outbox_uplinks *u)
     }
     add_new(u);
     offer_some(u);
+    tell_losses(u);
 }
 
 void outbox_uplinks_tick(struct outbox_uplinks *u)
@@ -611,6 +637,7 @@ void outbox_uplinks_tick(struct outbox_uplinks *u)
         if (u->route[i].link)
             outbox_link_tick(u->route[i].link);
     offer_some(u);
+    tell_losses(u);
 }
 
 void outbox_uplinks_listen(struct outbox_uplinks *u, bool listen)

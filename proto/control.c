@@ -8,10 +8,10 @@
 
 static const struct wire_type types[] = {
     WIRE_COMMON_TYPES,
-    {CONTROL_STATUS_REQUEST, WIRE_CLIENT, false, D(status_request)},
-    {CONTROL_STATUS_REPLY, WIRE_SERVER, false, D(status_reply)},
-    {CONTROL_CAPTURE_REQUEST, WIRE_CLIENT, false, D(capture_request)},
-    {CONTROL_CAPTURE_PROGRESS, WIRE_SERVER, false, D(capture_progress)},
+    {CONTROL_STATUS_REQUEST, WIRE_CLIENT, false, D(status_request), 1},
+    {CONTROL_STATUS_REPLY, WIRE_SERVER, false, D(status_reply), 1},
+    {CONTROL_CAPTURE_REQUEST, WIRE_CLIENT, false, D(capture_request), 1},
+    {CONTROL_CAPTURE_PROGRESS, WIRE_SERVER, false, D(capture_progress), 1},
 };
 
 static const struct wire_bound bounds[] = {

@@ -171,6 +171,9 @@ static int dispatch(struct session *s, const struct wire_message *m, const struc
         return on_refusal(s, m, f, err);
     if (!s->version)
         return kymo_err_set(err, -EPROTO, "%s before hello", m->pb->descriptor->name);
+    if (m->since > s->version)
+        return kymo_err_set(err, -EPROTO, "%s is of version %u, agreed was %u", m->pb->descriptor->name, m->since,
+                            s->version);
     if (m->type == WIRE_PING)
         return on_ping(s, (const Kymo__Wire__Ping *)m->pb, err);
     if (m->type == WIRE_PONG) {
@@ -250,6 +253,9 @@ int session_send_raw(struct session *s, uint16_t type, const ProtobufCMessage *m
         return kymo_err_set(err, s->failed.code, "%s", s->failed.text);
     if (!s->version)
         return kymo_err_set(err, -EAGAIN, "%s: %s before hello", s->config.protocol->name, m->descriptor->name);
+    if (wire_since(s->config.protocol, type) > s->version)
+        return kymo_err_set(err, -EOPNOTSUPP, "%s: %s is not of version %u, which the peer speaks",
+                            s->config.protocol->name, m->descriptor->name, s->version);
     size_t size = protobuf_c_message_get_packed_size(m) + (raw ? raw->raw_len : 0) + FRAME_HEADER_SIZE;
     if (session_waiting(s) + size > SESSION_OUT_MAX - OUT_RESERVE)
         return kymo_err_set(err, -ENOBUFS, "%s: %zu bytes wait to be sent", s->config.protocol->name,

@@ -46,7 +46,8 @@ void session_out(const struct session *s, const uint8_t **ret_data, size_t *ret_
 void session_consume(struct session *s, size_t n);
 size_t session_waiting(const struct session *s); /* bytes to send */
 
-/* Before both have said hello: -EAGAIN. -ENOBUFS: SESSION_OUT_MAX bytes wait already. */
+/* Before both have said hello: -EAGAIN. -EOPNOTSUPP: the agreed version does not have the type. -ENOBUFS:
+ * SESSION_OUT_MAX bytes wait already. */
 int session_send(struct session *s, uint16_t type, const ProtobufCMessage *m, struct kymo_err *err) KYMO_MUST_CHECK;
 /* As session_send, with room for raw bytes (raw->raw_len, plain_len, flags), to be filled in before any other call. */
 int session_send_raw(struct session *s, uint16_t type, const ProtobufCMessage *m, const struct frame *raw,

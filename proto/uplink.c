@@ -11,16 +11,18 @@
 
 static const struct wire_type types[] = {
     WIRE_COMMON_TYPES,
-    {UPLINK_OFFER, WIRE_CLIENT, false, D(offer)},
-    {UPLINK_NEED, WIRE_SERVER, false, D(need)},
-    {UPLINK_DATA, WIRE_CLIENT, true, D(data)},
-    {UPLINK_CREDIT, WIRE_SERVER, false, D(credit)},
-    {UPLINK_ACK, WIRE_SERVER, false, D(ack)},
-    {UPLINK_DONE, WIRE_CLIENT, false, D(done)},
-    {UPLINK_STORED, WIRE_SERVER, false, D(stored)},
-    {UPLINK_CAPTURE_REQUEST, WIRE_SERVER, false, D(capture_request)},
-    {UPLINK_CAPTURE_REPLY, WIRE_CLIENT, false, D(capture_reply)},
-    {UPLINK_RING_LOSSES, WIRE_SERVER, false, D(ring_losses)},
+    {UPLINK_OFFER, WIRE_CLIENT, false, D(offer), 1},
+    {UPLINK_NEED, WIRE_SERVER, false, D(need), 1},
+    {UPLINK_DATA, WIRE_CLIENT, true, D(data), 1},
+    {UPLINK_CREDIT, WIRE_SERVER, false, D(credit), 1},
+    {UPLINK_ACK, WIRE_SERVER, false, D(ack), 1},
+    {UPLINK_DONE, WIRE_CLIENT, false, D(done), 1},
+    {UPLINK_STORED, WIRE_SERVER, false, D(stored), 1},
+    {UPLINK_CAPTURE_REQUEST, WIRE_SERVER, false, D(capture_request), 1},
+    {UPLINK_CAPTURE_REPLY, WIRE_CLIENT, false, D(capture_reply), 1},
+    {UPLINK_RING_LOSSES, WIRE_SERVER, false, D(ring_losses), 1},
+    {UPLINK_HOST_LOSSES, WIRE_CLIENT, false, D(host_losses), UPLINK_VERSION_HOST_LOSSES},
+    {UPLINK_LOSSES_KEPT, WIRE_SERVER, false, D(losses_kept), UPLINK_VERSION_HOST_LOSSES},
 };
 
 static const struct wire_bound bounds[] = {
@@ -62,6 +64,17 @@ static const struct wire_bound bounds[] = {
     {D(ring_losses), "capture_id", true, 1, WIRE_ID_MAX, 0},
     {D(ring_losses), "profile", true, 1, WIRE_NAME_MAX, 0},
     {D(ring_losses), "losses", false, 0, 0, LOSSES_MAX},
+    {D(host_loss), "row", true, 1, INT64_MAX, 0},
+    {D(host_loss), "first_seq", true, 0, INT64_MAX, 0},
+    {D(host_loss), "last_seq", true, 0, INT64_MAX, 0},
+    {D(host_loss), "captures", true, 1, INT64_MAX, 0},
+    {D(host_loss), "bytes", true, 0, INT64_MAX, 0},
+    {D(host_loss), "first_unix_ns", true, 0, INT64_MAX, 0},
+    {D(host_loss), "last_unix_ns", true, 0, INT64_MAX, 0},
+    {D(host_loss), "cause", true, 1, WIRE_ID_MAX, 0},
+    {D(host_losses), "batch", true, 1, UINT64_MAX, 0},
+    {D(host_losses), "rows", false, 0, 0, UPLINK_HOST_LOSSES_MAX},
+    {D(losses_kept), "batch", true, 1, UINT64_MAX, 0},
 };
 
 const struct wire_protocol uplink_protocol = {

@@ -27,6 +27,7 @@ struct uplink_recv {
     struct capture *captures[UPLINK_CAPTURES_MAX];
     size_t n_captures;
     uint32_t last_ticket;
+    uint64_t last_batch, kept_batch;   /* of host losses */
     uint64_t granted, received, taken; /* totals of uncompressed bytes on this connection */
     struct kymo_buf plain;
 };
@@ -323,6 +324,22 @@ static int on_refusal(struct uplink_recv *r, const Kymo__Wire__Refusal *refusal,
     return e;
 }
 
+static int on_host_losses(struct uplink_recv *r, const Kymo__Uplink__HostLosses *losses, struct kymo_err *err)
+{
+    if (losses->batch <= r->last_batch)
+        return kymo_err_set(err, -EPROTO, "losses %" PRIu64 " behind %" PRIu64, losses->batch, r->last_batch);
+    for (size_t i = 0; i < losses->n_rows; i++) {
+        const Kymo__Uplink__HostLoss *row = losses->rows[i];
+        if (row->last_seq < row->first_seq || row->last_unix_ns < row->first_unix_ns || !wire_is_id(row->cause))
+            return kymo_err_set(err, -EPROTO, "losses %" PRIu64 ": row %" PRIu64 " contradicts itself", losses->batch,
+                                row->row);
+    }
+    r->last_batch = losses->batch;
+    struct kymo_err cause = {0};
+    int e = r->config.ops->host_losses ? r->config.ops->host_losses(r->config.ctx, losses, &cause) : -EOPNOTSUPP;
+    return e == UPLINK_RECV_NOW ? uplink_recv_losses_kept(r, losses->batch, err) : 0;
+}
+
 static int on_message(void *ctx, const struct wire_message *m, const struct frame *f, struct kymo_err *err)
 {
     struct uplink_recv *r = ctx;
@@ -339,6 +356,8 @@ static int on_message(void *ctx, const struct wire_message *m, const struct fram
         if (r->config.ops->reply)
             r->config.ops->reply(r->config.ctx, (const Kymo__Uplink__CaptureReply *)m->pb);
         return 0;
+    case UPLINK_HOST_LOSSES:
+        return on_host_losses(r, (const Kymo__Uplink__HostLosses *)m->pb, err);
     default:
         return kymo_err_set(err, -EPROTO, "type %u came unexpectedly", m->type);
     }
@@ -362,7 +381,8 @@ int uplink_recv_new(const struct uplink_recv_config *config, struct uplink_recv 
     if (r->config.window > UPLINK_CREDIT_AHEAD_MAX)
         r->config.window = UPLINK_CREDIT_AHEAD_MAX;
     kymo_buf_init(&r->plain, FRAME_RAW_MAX);
-    const struct wire_range ours = {UPLINK_VERSION_MIN, UPLINK_VERSION_MAX};
+    const struct wire_range ours = {UPLINK_VERSION_MIN,
+                                    config->ops->host_losses ? UPLINK_VERSION_MAX : UPLINK_VERSION_HOST_LOSSES - 1};
     const struct session_config sc = {
         .protocol = &uplink_protocol,
         .side = WIRE_SERVER,
@@ -504,6 +524,20 @@ int uplink_recv_request(struct uplink_recv *r, const Kymo__Uplink__CaptureReques
 int uplink_recv_losses(struct uplink_recv *r, const Kymo__Uplink__RingLosses *losses, struct kymo_err *err)
 {
     return session_send(r->session, UPLINK_RING_LOSSES, &losses->base, err);
+}
+
+int uplink_recv_losses_kept(struct uplink_recv *r, uint64_t batch, struct kymo_err *err)
+{
+    if (batch <= r->kept_batch || batch > r->last_batch)
+        return kymo_err_set(err, -EINVAL, "uplink: losses %" PRIu64 " cannot be kept, came are %" PRIu64, batch,
+                            r->last_batch);
+    Kymo__Uplink__LossesKept kept = KYMO__UPLINK__LOSSES_KEPT__INIT;
+    kept.has_batch = 1;
+    kept.batch = batch;
+    int e = session_send(r->session, UPLINK_LOSSES_KEPT, &kept.base, err);
+    if (e == 0)
+        r->kept_batch = batch;
+    return e;
 }
 
 int uplink_recv_ping(struct uplink_recv *r, uint64_t nonce, struct kymo_err *err)

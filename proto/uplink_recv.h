@@ -39,13 +39,19 @@ struct uplink_recv_ops {
     /* The capture ends here without having been stored; what is durable stays for the next connection. Once per handle.
      */
     void (*drop)(void *ctx, void *handle);
+    /*
+     * What the host had to give up, for the peer of hello. NOW: durable. LATER: uplink_recv_losses_kept follows.
+     * Negative: not kept now; nothing is answered, and the daemon sends them again later. They may come more than once
+     * (rows of the same first numbers and time are the same, or have grown). NULL: version 1 is spoken, which has none.
+     */
+    int (*host_losses)(void *ctx, const Kymo__Uplink__HostLosses *losses, struct kymo_err *err);
     /* Answers to capture requests. May be NULL. */
     void (*reply)(void *ctx, const Kymo__Uplink__CaptureReply *reply);
     void (*refused)(void *ctx, uint64_t request_id, int why, const char *text);
 };
 
 struct uplink_recv_config {
-    struct wire_range versions; /* both 0: those of uplink.h */
+    struct wire_range versions; /* both 0: those of uplink.h that the ops can serve */
     const char *writer, *host;
     bool zstd;       /* accept compressed data */
     uint32_t window; /* bytes that may be under way, not taken; 0: UPLINK_RECV_WINDOW */
@@ -88,6 +94,8 @@ int uplink_recv_request(struct uplink_recv *r, const Kymo__Uplink__CaptureReques
                         struct kymo_err *err) KYMO_MUST_CHECK;
 int uplink_recv_losses(struct uplink_recv *r, const Kymo__Uplink__RingLosses *losses,
                        struct kymo_err *err) KYMO_MUST_CHECK;
+/* Also for a batch that is not the last: all before it are kept as well. */
+int uplink_recv_losses_kept(struct uplink_recv *r, uint64_t batch, struct kymo_err *err) KYMO_MUST_CHECK;
 int uplink_recv_ping(struct uplink_recv *r, uint64_t nonce, struct kymo_err *err) KYMO_MUST_CHECK;
 
 const struct session *uplink_recv_session(const struct uplink_recv *r);

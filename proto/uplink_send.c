@@ -29,7 +29,8 @@ struct uplink_send {
     struct capture *captures[UPLINK_CAPTURES_MAX]; /* in the order of their tickets */
     size_t n_captures;
     uint32_t last_ticket;
-    uint64_t credit, used; /* totals of uncompressed bytes on this connection */
+    uint64_t last_batch, kept_batch; /* of host losses */
+    uint64_t credit, used;           /* totals of uncompressed bytes on this connection */
     ZSTD_CCtx *zstd;
     uint8_t *plain, *packed; /* a chunk each, made when first needed */
 };
@@ -171,6 +172,17 @@ static int on_request(struct uplink_send *s, const Kymo__Uplink__CaptureRequest 
     return r < 0 ? uplink_send_refuse(s, request->request_id, r, cause.text, err) : 0;
 }
 
+static int on_losses_kept(struct uplink_send *s, uint64_t batch, struct kymo_err *err)
+{
+    if (batch <= s->kept_batch || batch > s->last_batch)
+        return kymo_err_set(err, -EPROTO, "losses %" PRIu64 " are kept, sent were %" PRIu64 " to %" PRIu64, batch,
+                            s->kept_batch + 1, s->last_batch);
+    s->kept_batch = batch;
+    if (s->config.ops->on_losses_kept)
+        s->config.ops->on_losses_kept(s->config.ctx, batch);
+    return 0;
+}
+
 static int on_message(void *ctx, const struct wire_message *m, const struct frame *f, struct kymo_err *err)
 {
     struct uplink_send *s = ctx;
@@ -192,6 +204,8 @@ static int on_message(void *ctx, const struct wire_message *m, const struct fram
         if (s->config.ops->on_losses)
             s->config.ops->on_losses(s->config.ctx, (const Kymo__Uplink__RingLosses *)m->pb);
         return 0;
+    case UPLINK_LOSSES_KEPT:
+        return on_losses_kept(s, ((const Kymo__Uplink__LossesKept *)m->pb)->batch, err);
     default:
         return kymo_err_set(err, -EPROTO, "type %u came unexpectedly", m->type);
     }
@@ -473,6 +487,28 @@ int uplink_send_reply(struct uplink_send *s, uint64_t request_id, const char *co
 int uplink_send_refuse(struct uplink_send *s, uint64_t request_id, int code, const char *text, struct kymo_err *err)
 {
     return session_refuse(s->session, (int)uplink_reason(code), text, 0, request_id, err);
+}
+
+int uplink_send_losses(struct uplink_send *s, const Kymo__Uplink__HostLoss *rows, size_t n, uint64_t *ret_batch,
+                       struct kymo_err *err)
+{
+    Kymo__Uplink__HostLoss **list KYMO_FREE = KYMO_NEW_ARRAY(Kymo__Uplink__HostLoss *, n + 1);
+    Kymo__Uplink__HostLoss *copy KYMO_FREE = KYMO_NEW_ARRAY(Kymo__Uplink__HostLoss, n + 1);
+    if (!list || !copy)
+        return kymo_err_set(err, -ENOMEM, "uplink: out of memory");
+    for (size_t i = 0; i < n; i++) {
+        copy[i] = rows[i];
+        list[i] = &copy[i];
+    }
+    Kymo__Uplink__HostLosses m = KYMO__UPLINK__HOST_LOSSES__INIT;
+    m.has_batch = 1;
+    m.batch = s->last_batch + 1;
+    m.n_rows = n;
+    m.rows = list;
+    int r = session_send(s->session, UPLINK_HOST_LOSSES, &m.base, err);
+    if (r == 0)
+        *ret_batch = ++s->last_batch;
+    return r;
 }
 
 int uplink_send_ping(struct uplink_send *s, uint64_t nonce, struct kymo_err *err)

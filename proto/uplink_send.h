@@ -33,6 +33,7 @@ struct uplink_send_ops {
     /* To be answered by uplink_send_reply or uplink_send_refuse, also later. Negative: refused at once. */
     int (*on_request)(void *ctx, const Kymo__Uplink__CaptureRequest *request, struct kymo_err *err);
     void (*on_losses)(void *ctx, const Kymo__Uplink__RingLosses *losses);
+    void (*on_losses_kept)(void *ctx, uint64_t batch); /* the rows of uplink_send_losses are durable there */
 };
 
 struct uplink_send_config {
@@ -67,6 +68,12 @@ int uplink_send_offer(struct uplink_send *s, const char *capture_id, const void 
 int uplink_send_reply(struct uplink_send *s, uint64_t request_id, const char *const *capture_ids, size_t n,
                       struct kymo_err *err) KYMO_MUST_CHECK;
 int uplink_send_refuse(struct uplink_send *s, uint64_t request_id, int code, const char *text,
+                       struct kymo_err *err) KYMO_MUST_CHECK;
+/*
+ * The host's losses, at most UPLINK_HOST_LOSSES_MAX rows; *ret_batch is what on_losses_kept will have. What is not
+ * answered on this connection is sent again on another. -EOPNOTSUPP: the collector is of a version without them.
+ */
+int uplink_send_losses(struct uplink_send *s, const Kymo__Uplink__HostLoss *rows, size_t n, uint64_t *ret_batch,
                        struct kymo_err *err) KYMO_MUST_CHECK;
 int uplink_send_ping(struct uplink_send *s, uint64_t nonce, struct kymo_err *err) KYMO_MUST_CHECK;
 

@@ -17,6 +17,12 @@ static const struct wire_type *find_type(const struct wire_protocol *p, uint16_t
     return NULL;
 }
 
+uint32_t wire_since(const struct wire_protocol *p, uint16_t type)
+{
+    const struct wire_type *t = find_type(p, type);
+    return t ? t->since : 0;
+}
+
 static const struct wire_bound *find_bound(const struct wire_protocol *p, const ProtobufCMessageDescriptor *in,
                                            const char *field)
 {
@@ -188,7 +194,7 @@ int wire_unpack(const struct wire_protocol *p, enum wire_side from, const struct
         return kymo_err_set(err, -EPROTO, "%s: not for this side to send", name);
     if (t->raw != (f->raw_len > 0))
         return kymo_err_set(err, -EPROTO, "%s: %s raw bytes", name, t->raw ? "without" : "with");
-    *ret = (struct wire_message){.type = f->type};
+    *ret = (struct wire_message){.type = f->type, .since = t->since};
     pb_alloc_init(&ret->alloc, (uint64_t)f->message_len * UNPACKED_FACTOR + UNPACKED_BASE);
     ret->pb = protobuf_c_message_unpack(t->message, &ret->alloc.pb, f->message_len, f->message);
     if (!ret->pb)

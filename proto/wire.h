@@ -36,6 +36,7 @@ struct wire_type {
     enum wire_side from;
     bool raw; /* raw bytes follow */
     const ProtobufCMessageDescriptor *message;
+    uint32_t since; /* the first version that has it */
 };
 
 /* Bounds of one field. Strings and bytes: their length; numbers: their value. count: of a repeated field. */
@@ -59,11 +60,11 @@ struct wire_protocol {
 
 /* Rows for the messages of wire.proto, to stand in every protocol's tables. */
 #define WIRE_COMMON_TYPES                                                                                              \
-    {WIRE_HELLO, WIRE_BOTH, false, &kymo__wire__hello__descriptor},                                                    \
-        {WIRE_REFUSAL, WIRE_BOTH, false, &kymo__wire__refusal__descriptor},                                            \
-        {WIRE_PING, WIRE_BOTH, false, &kymo__wire__ping__descriptor},                                                  \
+    {WIRE_HELLO, WIRE_BOTH, false, &kymo__wire__hello__descriptor, 1},                                                 \
+        {WIRE_REFUSAL, WIRE_BOTH, false, &kymo__wire__refusal__descriptor, 1},                                         \
+        {WIRE_PING, WIRE_BOTH, false, &kymo__wire__ping__descriptor, 1},                                               \
     {                                                                                                                  \
-        WIRE_PONG, WIRE_BOTH, false, &kymo__wire__pong__descriptor                                                     \
+        WIRE_PONG, WIRE_BOTH, false, &kymo__wire__pong__descriptor, 1                                                  \
     }
 #define WIRE_COMMON_BOUNDS                                                                                             \
     {&kymo__wire__hello__descriptor, "version_min", true, 1, UINT16_MAX, 0},                                           \
@@ -84,9 +85,13 @@ struct wire_protocol {
 /* A received message. Lives where it was unpacked: it must not be moved. */
 struct wire_message {
     uint16_t type;
+    uint32_t since; /* as of its type */
     ProtobufCMessage *pb;
     struct pb_alloc alloc;
 };
+
+/* The first version that has a type; 0: no type of the protocol. */
+uint32_t wire_since(const struct wire_protocol *p, uint16_t type);
 
 /*
  * The message of a frame that `from` sent. 1: *ret holds it, wire_message_done frees it. 0: a type that may be skipped.

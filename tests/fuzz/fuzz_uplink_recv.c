@@ -99,8 +99,24 @@ static void store_drop(void *ctx, void *handle)
     h->open = false;
 }
 
-static const struct uplink_recv_ops store = {
-    .offer = store_offer, .write = store_write, .done = store_done, .drop = store_drop};
+static int store_host_losses(void *ctx, const Kymo__Uplink__HostLosses *losses, struct kymo_err *err)
+{
+    (void)ctx;
+    must(losses->n_rows <= UPLINK_HOST_LOSSES_MAX);
+    for (size_t i = 0; i < losses->n_rows; i++)
+        must(losses->rows[i]->last_seq >= losses->rows[i]->first_seq && wire_is_id(losses->rows[i]->cause));
+    if (losses->batch % 3 == 1)
+        return kymo_err_set(err, -EIO, "not now");
+    if (losses->batch % 3 == 2)
+        must(uplink_recv_losses_kept(x.recv, losses->batch, NULL) == 0);
+    return losses->batch % 3 == 2 ? UPLINK_RECV_LATER : UPLINK_RECV_NOW;
+}
+
+static const struct uplink_recv_ops store = {.offer = store_offer,
+                                             .write = store_write,
+                                             .done = store_done,
+                                             .drop = store_drop,
+                                             .host_losses = store_host_losses};
 
 static int spool_read(void *ctx, void *handle, uint32_t item, uint64_t offset, void *buf, size_t n,
                       struct kymo_err *err)
@@ -120,6 +136,15 @@ static void spool_ready(void *ctx, const Kymo__Wire__Hello *peer)
         {.name = "a", .size = 1000}, {.name = "b", .size = 2000}, {.size = 3000, .neff = true}};
     for (int i = 0; i < 3; i++)
         must(uplink_send_offer(x.send, "c", "m", 1, items, 3, &x.handles[0], NULL) == 0);
+    char cause[] = "full";
+    Kymo__Uplink__HostLoss row = KYMO__UPLINK__HOST_LOSS__INIT;
+    row.has_row = row.has_first_seq = row.has_last_seq = row.has_captures = row.has_bytes = 1;
+    row.has_first_unix_ns = row.has_last_unix_ns = 1;
+    row.row = row.captures = 1;
+    row.cause = cause;
+    uint64_t batch;
+    int r = uplink_send_losses(x.send, &row, 1, &batch, NULL);
+    must(r == (session_version(uplink_send_session(x.send)) < UPLINK_VERSION_HOST_LOSSES ? -EOPNOTSUPP : 0));
 }
 
 static const struct uplink_send_ops spool = {.read = spool_read, .on_ready = spool_ready};
@@ -158,7 +183,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t piece = (size_t)(data[0] >> 2) * 40 + 1;
     struct kymo_buf stream;
     kymo_buf_init(&stream, 4u << 20);
-    static const uint8_t hello[] = {WIRE_HELLO, 6, 0, 0, 0, 0, 0x08, 1, 0x10, 1, 0x18, 1};
+    static const uint8_t hello[] = {WIRE_HELLO, 6, 0, 0, 0, 0, 0x08, 1, 0x10, 2, 0x18, 1};
     if (data[0] & 2)
         fuzz_session_frames(hello, sizeof hello, &stream);
     fuzz_session_frames(data + 1, size - 1, &stream);

@@ -181,11 +181,38 @@ static void store_refused(void *ctx, uint64_t request_id, int why, const char *t
     p->collector->request_refusals++;
 }
 
+static void add_loss(struct world_collector *c, const Kymo__Uplink__HostLoss *row)
+{
+    size_t i = 0;
+    while (i < c->n_losses && (c->losses[i].row != row->row || c->losses[i].first_seq != row->first_seq))
+        i++;
+    assert_true(i < sizeof c->losses / sizeof c->losses[0]);
+    c->n_losses += i == c->n_losses;
+    c->losses[i].row = row->row;
+    c->losses[i].first_seq = row->first_seq;
+    c->losses[i].captures = row->captures;
+    (void)snprintf(c->losses[i].cause, sizeof c->losses[i].cause, "%s", row->cause);
+}
+
+static int store_host_losses(void *ctx, const Kymo__Uplink__HostLosses *losses, struct kymo_err *err)
+{
+    struct world_peer *p = ctx;
+    struct world_collector *c = p->collector;
+    assert_string_equal(p->host, "host7");
+    if (c->keeps_never)
+        return kymo_err_set(err, -EIO, "not now");
+    for (size_t i = 0; i < losses->n_rows; i++)
+        add_loss(c, losses->rows[i]);
+    c->late_batch = losses->batch;
+    return c->keeps_late ? UPLINK_RECV_LATER : UPLINK_RECV_NOW;
+}
+
 static const struct uplink_recv_ops store = {.hello = store_hello,
                                              .offer = store_offer,
                                              .write = store_write,
                                              .done = store_done,
                                              .drop = store_drop,
+                                             .host_losses = store_host_losses,
                                              .reply = store_reply,
                                              .refused = store_refused};
 
@@ -283,6 +310,23 @@ void world_unlisten(struct world *w, int i)
     for (size_t k = 0; k < WORLD_CONNECTIONS; k++)
         if (c->peers[k])
             net_conn_close(c->peers[k]->conn);
+}
+
+uint64_t world_lost(const struct world_collector *c, const char *cause)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < c->n_losses; i++)
+        n += strcmp(c->losses[i].cause, cause) == 0 ? c->losses[i].captures : 0;
+    return n;
+}
+
+void world_keep_late(struct world_collector *c)
+{
+    for (size_t i = 0; i < WORLD_CONNECTIONS; i++)
+        if (c->peers[i]) {
+            assert_int_equal(uplink_recv_losses_kept(c->peers[i]->recv, c->late_batch, NULL), 0);
+            pump(c->peers[i]);
+        }
 }
 
 void world_request(struct world_collector *c, uint64_t request_id, const char *job)

@@ -58,6 +58,14 @@ struct world_collector {
     unsigned refusals;                              /* how many more; UINT_MAX: always */
     bool deaf;                                      /* reads nothing */
     bool never_done;
+    /* What the host lost: captures by cause, each row once. */
+    struct {
+        uint64_t row, first_seq, captures;
+        char cause[32];
+    } losses[64];
+    size_t n_losses;
+    bool keeps_late, keeps_never; /* the answer to losses */
+    uint64_t late_batch;
     unsigned connections, offers, refused, replies, request_refusals;
     uint64_t data_bytes;
     char reply_id[WIRE_ID_MAX + 1];
@@ -114,6 +122,9 @@ void world_add_neff(struct world *w, size_t size, unsigned seed);
 const struct world_stored *world_find(const struct world_collector *c, const char *id);
 /* Aborts unless the collector has published it once, with the right bytes. */
 void world_verify(const struct world *w, const struct world_collector *c, const char *id, size_t size);
+/* Captures of a cause that were told. */
+uint64_t world_lost(const struct world_collector *c, const char *cause);
+void world_keep_late(struct world_collector *c);
 void world_request(struct world_collector *c, uint64_t request_id, const char *job);
 
 #endif

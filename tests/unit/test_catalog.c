@@ -346,6 +346,89 @@ static void refuses_what_it_does_not_know(void **state)
     assert_int_equal(catalog_open(path, false, &c, &err), -EBADMSG);
 }
 
+/* Every later program opens what version 1 left. */
+static void brings_an_old_one_up_to_date(void **state)
+{
+    (void)state;
+    uint8_t *sql KYMO_FREE = NULL;
+    size_t n;
+    sqlite3 *db;
+    struct kymo_err err = {0};
+    struct catalog *c;
+    struct catalog_profile p;
+    assert_int_equal(kymo_file_read_all("tests/golden/catalog/v1.sql", 1u << 20, &sql, &n, NULL), 0);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, (const char *)sql, NULL, NULL, NULL), SQLITE_OK);
+    (void)sqlite3_close(db);
+    assert_int_equal(catalog_open(path, true, &c, &err), -ENOTSUP);
+    assert_non_null(strstr(err.text, "older"));
+    c = open_it();
+    assert_int_equal(catalog_find(c, "train-host1-r3-c1-nc0", &p, NULL), 0);
+    assert_int_equal(p.state, CATALOG_READY);
+    assert_int_equal(p.records, 10);
+    assert_string_equal(p.job, "train");
+    const struct catalog_host_loss row = {.row = 1, .captures = 1, .cause = "full"};
+    assert_int_equal(catalog_add_host_losses(c, "host1", &row, 1, NULL), 0);
+    catalog_free(c);
+    assert_int_equal(catalog_open(path, true, &c, &err), 0);
+    catalog_free(c);
+}
+
+struct host_rows {
+    size_t n;
+    struct catalog_host_loss at[8];
+    char source[8][16];
+};
+
+static int add_host_row(void *ctx, const char *source, const struct catalog_host_loss *row)
+{
+    struct host_rows *rows = ctx;
+    assert_true(rows->n < 8);
+    (void)snprintf(rows->source[rows->n], sizeof rows->source[0], "%s", source);
+    rows->at[rows->n++] = *row;
+    return 0;
+}
+
+static void keeps_what_hosts_lost(void **state)
+{
+    (void)state;
+    struct catalog *c = open_it();
+    struct host_rows rows = {0};
+    struct catalog_host_loss told[2] = {
+        {.row = 1, .first_seq = 4, .last_seq = 6, .captures = 3, .bytes = 300, .first_unix_ns = 10, .last_unix_ns = 12},
+        {.row = 2, .first_seq = 7, .last_seq = 7, .captures = 1, .bytes = 50, .first_unix_ns = 11, .last_unix_ns = 11}};
+    memcpy(told[0].cause, "evicted", 8);
+    memcpy(told[1].cause, "full", 5);
+    assert_int_equal(catalog_add_host_losses(c, "host1", told, 2, NULL), 0);
+    assert_int_equal(catalog_add_host_losses(c, "host2", told, 1, NULL), 0);
+    /* Told again, since the answer was lost, and meanwhile grown. */
+    told[0].last_seq = 8;
+    told[0].captures = 5;
+    told[0].bytes = 500;
+    told[0].last_unix_ns = 20;
+    assert_int_equal(catalog_add_host_losses(c, "host1", told, 2, NULL), 0);
+    /* What the row gets after that is a row of its own. */
+    told[0].first_seq = 9;
+    told[0].last_seq = 9;
+    told[0].captures = 1;
+    assert_int_equal(catalog_add_host_losses(c, "host1", told, 1, NULL), 0);
+    assert_int_equal(catalog_list_host_losses(c, "host1", add_host_row, &rows, NULL), 0);
+    assert_int_equal(rows.n, 3);
+    assert_int_equal(rows.at[0].captures, 5);
+    assert_int_equal(rows.at[0].last_seq, 8);
+    assert_int_equal(rows.at[0].bytes, 500);
+    assert_string_equal(rows.at[0].cause, "evicted");
+    assert_int_equal(rows.at[1].first_seq, 9);
+    assert_string_equal(rows.at[2].cause, "full");
+    assert_true(rows.at[2].received_ns > 0);
+    rows.n = 0;
+    assert_int_equal(catalog_list_host_losses(c, NULL, add_host_row, &rows, NULL), 0);
+    assert_int_equal(rows.n, 4);
+    assert_string_equal(rows.source[3], "host2");
+    assert_int_equal(rows.at[3].captures, 3);
+    catalog_free(c);
+}
+
 /* The way of one capture; ends early when a call fails. */
 static int whole_way(struct kymo_err *err)
 {
@@ -451,6 +534,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(tells_equal_names_apart, set_up, tear_down),
         cmocka_unit_test_setup_teardown(reads_beside_a_writer, set_up, tear_down),
         cmocka_unit_test_setup_teardown(refuses_what_it_does_not_know, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(brings_an_old_one_up_to_date, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(keeps_what_hosts_lost, set_up, tear_down),
         cmocka_unit_test_setup_teardown(survives_being_killed_at_every_write, set_up, tear_down),
         cmocka_unit_test_setup_teardown(says_when_the_disk_is_full, set_up, tear_down),
     };

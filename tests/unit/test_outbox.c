@@ -58,10 +58,29 @@ static void test_loop(void **state)
     assert_int_equal(s.links[0].state, OUTBOX_LINK_UP);
 }
 
+static void test_losses(void **state)
+{
+    (void)state;
+    world_listen(&w, 0);
+    world_start(&w);
+    assert_int_equal(outbox_lost(w.outbox, "l1", SPOOL_MISSING, NULL, NULL, NULL), 0);
+    assert_int_equal(outbox_lost(w.outbox, "l2", SPOOL_MISSING, NULL, NULL, NULL), 0);
+    world_until(&w, world_lost(&w.collectors[0], "missing") == 2);
+    assert_int_equal(w.last_code, -ENODATA);
+    assert_int_equal(w.last_cause, SPOOL_MISSING);
+    assert_int_equal(w.failed, 2);
+    struct outbox_status s;
+    do {
+        world_turn(&w);
+        outbox_get_status(w.outbox, &s);
+    } while (s.spool.loss_rows > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_loop, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_losses, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

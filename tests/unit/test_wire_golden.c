@@ -29,6 +29,36 @@ struct party {
     int r;
 };
 
+/* Who talks to whom: the ranges of both sides. Those that end at 1 stand for programs of the first version. */
+static const struct conversation {
+    const char *name;
+    struct wire_range client, server;
+} conversations[] = {
+    {"uplink-v1", {1, 1}, {1, 1}},
+    {"uplink-v1-v2", {1, 1}, {1, 2}},
+    {"uplink-v2-v1", {1, 2}, {1, 1}},
+    {"uplink-v2", {1, 2}, {1, 2}},
+    {"uplink-newer", {1, 2}, {1, 1}},
+    {"uplink-newer-2", {1, 3}, {1, 2}},
+    {"uplink-too-new", {2, 2}, {1, 1}},
+    {"uplink-too-new-2", {3, 3}, {1, 2}},
+    {"control-v1", {1, 1}, {1, 1}},
+    {"control-v1-v2", {1, 1}, {1, 2}},
+    {"control-v2-v1", {1, 2}, {1, 1}},
+    {"control-v2", {1, 2}, {1, 2}},
+    {"control-newer-client", {1, 3}, {1, 2}},
+    {"control-newer-daemon", {1, 2}, {1, 3}},
+};
+
+static const struct conversation *find_conversation(const char *name)
+{
+    for (size_t i = 0; i < sizeof conversations / sizeof conversations[0]; i++)
+        if (strcmp(conversations[i].name, name) == 0)
+            return &conversations[i];
+    fail_msg("%s is no conversation", name);
+    return NULL;
+}
+
 static const char NTFF[] = "ntff bytes of the capture";
 static const char NEFF[] = "neff bytes";
 
@@ -44,6 +74,30 @@ static int spool_read(void *ctx, void *handle, uint32_t item, uint64_t offset, v
     return 0;
 }
 
+/* What the first version does not have is not said to it. */
+static void say_losses(struct party *p)
+{
+    char evicted[] = "evicted", full[] = "full";
+    Kymo__Uplink__HostLoss rows[2] = {KYMO__UPLINK__HOST_LOSS__INIT, KYMO__UPLINK__HOST_LOSS__INIT};
+    for (size_t i = 0; i < 2; i++) {
+        Kymo__Uplink__HostLoss *row = &rows[i];
+        row->has_row = row->has_first_seq = row->has_last_seq = row->has_captures = row->has_bytes = 1;
+        row->has_first_unix_ns = row->has_last_unix_ns = 1;
+        row->row = i + 1;
+        row->first_seq = 10 * i;
+        row->last_seq = 10 * i + 3;
+        row->captures = 4;
+        row->bytes = 1000000;
+        row->first_unix_ns = 1700000000000000000u;
+        row->last_unix_ns = row->first_unix_ns + i;
+        row->cause = i ? full : evicted;
+    }
+    uint64_t batch = 0;
+    int r = uplink_send_losses(p->send, rows, 2, &batch, NULL);
+    assert_int_equal(r, session_version(uplink_send_session(p->send)) < 2 ? -EOPNOTSUPP : 0);
+    assert_int_equal(batch, r == 0);
+}
+
 static void spool_ready(void *ctx, const Kymo__Wire__Hello *peer)
 {
     struct party *p = ctx;
@@ -57,6 +111,7 @@ static void spool_ready(void *ctx, const Kymo__Wire__Hello *peer)
     assert_int_equal(uplink_send_offer(p->send, "there", "m2", 2, items, 1, p, NULL), 0);
     assert_int_equal(uplink_send_offer(p->send, "refused", "m3", 2, items, 1, p, NULL), 0);
     assert_int_equal(uplink_send_ping(p->send, 7, NULL), 0);
+    say_losses(p);
 }
 
 static void spool_stored(void *ctx, void *handle)
@@ -88,12 +143,19 @@ static void spool_losses(void *ctx, const Kymo__Uplink__RingLosses *losses)
     p->told += 100;
 }
 
+static void spool_losses_kept(void *ctx, uint64_t batch)
+{
+    assert_int_equal(batch, 1);
+    ((struct party *)ctx)->told += 10000;
+}
+
 static const struct uplink_send_ops spool = {.read = spool_read,
                                              .on_ready = spool_ready,
                                              .on_stored = spool_stored,
                                              .on_refused = spool_refused,
                                              .on_request = spool_request,
-                                             .on_losses = spool_losses};
+                                             .on_losses = spool_losses,
+                                             .on_losses_kept = spool_losses_kept};
 
 /* The collector. */
 
@@ -158,14 +220,27 @@ static void store_drop(void *ctx, void *handle)
     ((struct party *)ctx)->told += 1000;
 }
 
+static int store_host_losses(void *ctx, const Kymo__Uplink__HostLosses *losses, struct kymo_err *err)
+{
+    (void)err;
+    assert_int_equal(losses->n_rows, 2);
+    assert_string_equal(losses->rows[1]->cause, "full");
+    ((struct party *)ctx)->told += 10000;
+    return UPLINK_RECV_NOW;
+}
+
 static void store_reply(void *ctx, const Kymo__Uplink__CaptureReply *reply)
 {
     assert_string_equal(reply->capture_ids[0], "on-demand-1");
     ((struct party *)ctx)->told += 1;
 }
 
-static const struct uplink_recv_ops store = {
-    .offer = store_offer, .write = store_write, .done = store_done, .drop = store_drop, .reply = store_reply};
+static const struct uplink_recv_ops store = {.offer = store_offer,
+                                             .write = store_write,
+                                             .done = store_done,
+                                             .drop = store_drop,
+                                             .host_losses = store_host_losses,
+                                             .reply = store_reply};
 
 /* Both ends of the control socket. */
 
@@ -306,14 +381,21 @@ static int daemon_message(void *ctx, const struct wire_message *m, const struct 
 
 static void make_party(struct party *p, const char *conversation, bool client)
 {
+    const struct conversation *c = find_conversation(conversation);
     memset(p, 0, sizeof *p);
     kymo_buf_init(&p->said, STREAM_MAX);
-    const struct uplink_send_config sc = {
-        .writer = "kymod test", .host = "h7", .boot_id = "b", .chunk = 16, .ops = &spool, .ctx = p};
-    const struct uplink_recv_config rc = {.writer = "kymo-collector test", .zstd = true, .ops = &store, .ctx = p};
+    const struct uplink_send_config sc = {.versions = c->client,
+                                          .writer = "kymod test",
+                                          .host = "h7",
+                                          .boot_id = "b",
+                                          .chunk = 16,
+                                          .ops = &spool,
+                                          .ctx = p};
+    const struct uplink_recv_config rc = {
+        .versions = c->server, .writer = "kymo-collector test", .zstd = true, .ops = &store, .ctx = p};
     const struct session_config cc = {.protocol = &control_protocol,
                                       .side = client ? WIRE_CLIENT : WIRE_SERVER,
-                                      .versions = {1, strcmp(conversation, "control-v1") == 0 ? 1 : 2},
+                                      .versions = client ? c->client : c->server,
                                       .writer = client ? "kymo test" : "kymod test",
                                       .on_ready = client ? cli_ready : NULL,
                                       .on_message = client ? cli_message : daemon_message,
@@ -387,6 +469,21 @@ static uint8_t *golden(const char *conversation, const char *side, size_t *ret_n
     return data;
 }
 
+static void add(struct kymo_buf *b, uint16_t type, const char *message, size_t n, const struct frame *raw)
+{
+    struct frame f = raw ? *raw : (struct frame){0};
+    f.type = type;
+    f.message = (const uint8_t *)message;
+    f.message_len = (uint32_t)n;
+    assert_int_equal(frame_append(b, &f, NULL), 0);
+}
+
+#define ADD(b, type, text) add(b, type, text, sizeof(text) - 1, NULL)
+#define SHA                                                                                                            \
+    "\x1a\x20"                                                                                                         \
+    "12345678901234567890123456789012"
+#define NEW "\xfa\x3e\x03new" /* field 1007 */
+
 /* Our side hears what the other said then, in pieces of all sizes, and must say what ours said then. */
 static void check(const char *conversation, bool client, int r, unsigned told)
 {
@@ -416,16 +513,75 @@ static void test_uplink_v1(void **state)
     check("uplink-v1", false, 0, 1);
 }
 
+static void same_file(const char *one, const char *other, const char *side)
+{
+    size_t n, m;
+    uint8_t *a KYMO_FREE = golden(one, side, &n);
+    uint8_t *b KYMO_FREE = golden(other, side, &m);
+    assert_int_equal(n, m);
+    assert_memory_equal(a, b, n);
+}
+
+static void test_uplink_v2(void **state)
+{
+    (void)state;
+    check("uplink-v2", true, 0, 1 + 1 + 10 + 100 + 10000);
+    check("uplink-v2", false, 0, 1 + 10000);
+}
+
+/* What the first version said then is heard by today's other side, which then keeps to the first version. */
+static void test_old_and_new(void **state)
+{
+    (void)state;
+    same_file("uplink-v1-v2", "uplink-v1", "client");
+    same_file("uplink-v2-v1", "uplink-v1", "server");
+    check("uplink-v1-v2", false, 0, 1);
+    check("uplink-v2-v1", true, 0, 1 + 1 + 10 + 100);
+    same_file("control-v1-v2", "control-v1", "client");
+    same_file("control-v2-v1", "control-v1", "server");
+    check("control-v1-v2", false, 0, 0);
+    check("control-v2-v1", true, 0, 1 + 10 + 100 + 1000);
+}
+
 static void test_newer_daemon(void **state)
 {
     (void)state;
     check("uplink-newer", false, 0, 0);
+    check("uplink-newer-2", false, 0, 10000);
 }
 
 static void test_too_new_daemon(void **state)
 {
     (void)state;
     check("uplink-too-new", false, -EPROTONOSUPPORT, 0);
+    check("uplink-too-new-2", false, -EPROTONOSUPPORT, 0);
+}
+
+static void test_newer_control(void **state)
+{
+    (void)state;
+    check("control-newer-client", false, 0, 0);
+    check("control-newer-daemon", true, 0, 1 + 10 + 100 + 1000);
+}
+
+/* A type of the second version, said where the first was agreed: the connection ends, whichever side says it. */
+static void test_type_of_later_version(void **state)
+{
+    (void)state;
+    for (int to_client = 0; to_client < 2; to_client++) {
+        struct party p;
+        struct kymo_buf b;
+        kymo_buf_init(&b, STREAM_MAX);
+        make_party(&p, to_client ? "uplink-v2-v1" : "uplink-v1-v2", to_client);
+        /* hello of 1 to 1 with the writer that the party expects; then losses_kept of batch 1, or no losses at all */
+        ADD(&b, WIRE_HELLO, "\x08\x01\x10\x01\x22\x13kymo-collector test");
+        ADD(&b, to_client ? UPLINK_LOSSES_KEPT : UPLINK_HOST_LOSSES, "\x08\x01");
+        replay(&p, b.data, b.len, 7);
+        assert_int_equal(p.r, -EPROTO);
+        assert_non_null(strstr(p.err.text, "is of version 2, agreed was 1"));
+        party_done(&p);
+        kymo_buf_done(&b);
+    }
 }
 
 static void test_control_v1(void **state)
@@ -505,29 +661,15 @@ static void write_live(const char *dir, const char *conversation)
     party_done(&server);
 }
 
-static void add(struct kymo_buf *b, uint16_t type, const char *message, size_t n, const struct frame *raw)
+/* Ours hears what the other says. */
+static void write_heard(const char *dir, const char *conversation, bool client, const struct kymo_buf *b)
 {
-    struct frame f = raw ? *raw : (struct frame){0};
-    f.type = type;
-    f.message = (const uint8_t *)message;
-    f.message_len = (uint32_t)n;
-    assert_int_equal(frame_append(b, &f, NULL), 0);
-}
-
-#define ADD(b, type, text) add(b, type, text, sizeof(text) - 1, NULL)
-#define SHA                                                                                                            \
-    "\x1a\x20"                                                                                                         \
-    "12345678901234567890123456789012"
-#define NEW "\xfa\x3e\x03new" /* field 1007 */
-
-static void write_heard(const char *dir, const char *conversation, const struct kymo_buf *b)
-{
-    struct party server;
-    make_party(&server, conversation, false);
-    replay(&server, b->data, b->len, 1);
-    save(dir, conversation, "client", b);
-    save(dir, conversation, "server", &server.said);
-    party_done(&server);
+    struct party ours;
+    make_party(&ours, conversation, client);
+    replay(&ours, b->data, b->len, 1);
+    save(dir, conversation, client ? "server" : "client", b);
+    save(dir, conversation, client ? "client" : "server", &ours.said);
+    party_done(&ours);
 }
 
 /* What no code of ours says yet: a daemon of tomorrow. */
@@ -547,10 +689,67 @@ static void write_newer(const char *dir)
     add(&b, UPLINK_DATA, "\x08\x01\x10\x00\x18\x05" NEW, 6 + sizeof(NEW) - 1, &raw);
     ADD(&b, WIRE_PING, "\x08\x2a" NEW);
     ADD(&b, UPLINK_DONE, "\x08\x01" NEW);
-    write_heard(dir, "uplink-newer", &b);
+    write_heard(dir, "uplink-newer", false, &b);
     kymo_buf_reset(&b);
     ADD(&b, WIRE_HELLO, "\x08\x02\x10\x02" NEW);
-    write_heard(dir, "uplink-too-new", &b);
+    write_heard(dir, "uplink-too-new", false, &b);
+    kymo_buf_done(&b);
+}
+
+#define ROW                                                                                                            \
+    "\x08\x01\x10\x01\x18\x02\x20\x02\x28\x00\x30\x05\x38\x06\x42\x04"                                                 \
+    "full" NEW /* 26 bytes */
+
+/* A daemon after version 2, with losses that have more to them. */
+static void write_newer_2(const char *dir)
+{
+    struct kymo_buf b;
+    kymo_buf_init(&b, STREAM_MAX);
+    ADD(&b, WIRE_HELLO, "\x08\x01\x10\x03\x18\xff\x01\x22\x0akymod 9000" NEW);
+    ADD(&b, 0x101 | FRAME_MAY_SKIP, "");
+    ADD(&b, UPLINK_HOST_LOSSES, "\x08\x01\x12\x1a" ROW "\x12\x1a" ROW NEW);
+    ADD(&b, WIRE_PING, "\x08\x2a" NEW);
+    write_heard(dir, "uplink-newer-2", false, &b);
+    kymo_buf_reset(&b);
+    ADD(&b, WIRE_HELLO, "\x08\x03\x10\x03" NEW);
+    write_heard(dir, "uplink-too-new-2", false, &b);
+    kymo_buf_done(&b);
+}
+
+/* Both ends of the control socket as they may be once: more in every message, and messages that may be skipped. */
+static void write_newer_control(const char *dir)
+{
+    struct kymo_buf b;
+    kymo_buf_init(&b, STREAM_MAX);
+    ADD(&b, WIRE_HELLO, "\x08\x01\x10\x03\x22\x09kymo 9000" NEW);
+    ADD(&b, 0x100 | FRAME_MAY_SKIP, "whatever this may mean");
+    ADD(&b, CONTROL_STATUS_REQUEST, "\x08\x01" NEW);
+    ADD(&b, CONTROL_CAPTURE_REQUEST, "\x08\x02\x12\x05train" NEW);
+    ADD(&b, CONTROL_CAPTURE_REQUEST, "\x08\x03\x12\x05Train" NEW);
+    write_heard(dir, "control-newer-client", false, &b);
+    kymo_buf_reset(&b);
+    ADD(&b, WIRE_HELLO, "\x08\x01\x10\x03\x22\x0akymod 9000" NEW);
+    ADD(&b, 0x101 | FRAME_MAY_SKIP, "");
+    /* job_status with rank_status: pid 4711, state, reason */
+    ADD(&b, CONTROL_STATUS_REPLY,
+        "\x08\x01\x12\x04"
+        "9000"
+        "\x42\x38"
+        "\x0a\x05train"
+        "\x1a\x2f"
+        "\x08\xe7\x24"
+        "\x22\x03off"
+        "\x2a\x1fthe vendor's inspect mode is on" NEW NEW);
+    ADD(&b, CONTROL_CAPTURE_PROGRESS,
+        "\x08\x02\x12\x02"
+        "c1"
+        "\x18\x02" NEW);
+    ADD(&b, CONTROL_CAPTURE_PROGRESS,
+        "\x08\x02\x12\x02"
+        "c1"
+        "\x18\x05\x28\x01" NEW);
+    ADD(&b, WIRE_REFUSAL, "\x08\x0a\x12\x02no\x20\x03" NEW);
+    write_heard(dir, "control-newer-daemon", true, &b);
     kymo_buf_done(&b);
 }
 
@@ -558,14 +757,24 @@ int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "--write") == 0) {
         write_live(argv[2], "uplink-v1");
+        write_live(argv[2], "uplink-v1-v2");
+        write_live(argv[2], "uplink-v2-v1");
+        write_live(argv[2], "uplink-v2");
         write_live(argv[2], "control-v1");
+        write_live(argv[2], "control-v1-v2");
+        write_live(argv[2], "control-v2-v1");
         write_live(argv[2], "control-v2");
         write_newer(argv[2]);
+        write_newer_2(argv[2]);
+        write_newer_control(argv[2]);
         return 0;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_uplink_v1),  cmocka_unit_test(test_newer_daemon), cmocka_unit_test(test_too_new_daemon),
-        cmocka_unit_test(test_control_v1), cmocka_unit_test(test_control_v2),   cmocka_unit_test(test_all_ranges),
+        cmocka_unit_test(test_uplink_v1),      cmocka_unit_test(test_uplink_v2),
+        cmocka_unit_test(test_old_and_new),    cmocka_unit_test(test_newer_daemon),
+        cmocka_unit_test(test_too_new_daemon), cmocka_unit_test(test_type_of_later_version),
+        cmocka_unit_test(test_control_v1),     cmocka_unit_test(test_control_v2),
+        cmocka_unit_test(test_newer_control),  cmocka_unit_test(test_all_ranges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

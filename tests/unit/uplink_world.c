@@ -117,6 +117,14 @@ static void spool_losses(void *ctx, const Kymo__Uplink__RingLosses *losses)
     w->losses += (unsigned)losses->n_losses;
 }
 
+static void spool_losses_kept(void *ctx, uint64_t batch)
+{
+    struct world *w = ctx;
+    assert_true(batch == w->batch && w->kept >= w->told + w->batch_rows);
+    w->told += w->batch_rows;
+    w->batch = 0;
+}
+
 const struct uplink_send_ops world_spool_ops = {
     .read = spool_read,
     .on_ack = spool_ack,
@@ -124,6 +132,7 @@ const struct uplink_send_ops world_spool_ops = {
     .on_refused = spool_refused,
     .on_request = spool_request,
     .on_losses = spool_losses,
+    .on_losses_kept = spool_losses_kept,
 };
 
 static bool has_neff(const struct world *w, const uint8_t *sha256)
@@ -241,26 +250,46 @@ static void store_refused(void *ctx, uint64_t request_id, int why, const char *t
     w->replies += 100;
 }
 
+static int store_host_losses(void *ctx, const Kymo__Uplink__HostLosses *losses, struct kymo_err *err)
+{
+    struct world *w = ctx;
+    if (world_random(w, 3) == 0)
+        return kymo_err_set(err, -EIO, "not now");
+    for (size_t i = 0; i < losses->n_rows; i++) {
+        assert_true(losses->rows[i]->row <= w->kept + 1);
+        w->kept = losses->rows[i]->row > w->kept ? losses->rows[i]->row : w->kept;
+    }
+    if (world_random(w, 2))
+        return UPLINK_RECV_NOW;
+    w->keeps = losses->batch;
+    return UPLINK_RECV_LATER;
+}
+
 const struct uplink_recv_ops world_store_ops = {
     .offer = store_offer,
     .write = store_write,
     .done = store_done,
     .drop = store_drop,
+    .host_losses = store_host_losses,
     .reply = store_reply,
     .refused = store_refused,
 };
 
 void world_connect(struct world *w, uint32_t chunk, uint32_t window, int zstd_level)
 {
-    const struct uplink_send_config sc = {
-        .writer = "test", .chunk = chunk, .zstd_level = zstd_level, .ops = &world_spool_ops, .ctx = w};
+    const struct uplink_send_config sc = {.versions = {1, 1 + world_random(w, 2)},
+                                          .writer = "test",
+                                          .chunk = chunk,
+                                          .zstd_level = zstd_level,
+                                          .ops = &world_spool_ops,
+                                          .ctx = w};
     const struct uplink_recv_config rc = {
         .writer = "test", .zstd = true, .window = window, .ops = &world_store_ops, .ctx = w};
     assert_int_equal(uplink_send_new(&sc, &w->send, NULL), 0);
     assert_int_equal(uplink_recv_new(&rc, &w->recv, NULL), 0);
     for (size_t i = 0; i < w->n; i++)
         w->captures[i].offered = false;
-    w->pending = 0;
+    w->pending = w->batch = w->keeps = 0;
 }
 
 void world_disconnect(struct world *w)
@@ -366,8 +395,43 @@ static void let_store_work(struct world *w)
     }
 }
 
+/* Rows are sent once they are there, and again on another connection. */
+static void tell_losses(struct world *w)
+{
+    char cause[] = "evicted";
+    Kymo__Uplink__HostLoss rows[4];
+    w->lost += world_random(w, 50) == 0;
+    uint64_t n = w->lost - w->told;
+    n = n < 4 ? n : 4;
+    if (n == 0 || w->batch || !session_is_ready(uplink_send_session(w->send)))
+        return;
+    for (uint64_t i = 0; i < n; i++) {
+        kymo__uplink__host_loss__init(&rows[i]);
+        rows[i].has_row = rows[i].has_first_seq = rows[i].has_last_seq = rows[i].has_captures = 1;
+        rows[i].has_bytes = rows[i].has_first_unix_ns = rows[i].has_last_unix_ns = 1;
+        rows[i].row = w->told + i + 1;
+        rows[i].captures = 1;
+        rows[i].cause = cause;
+    }
+    int r = uplink_send_losses(w->send, rows, n, &w->batch, NULL);
+    assert_int_equal(r, session_version(uplink_send_session(w->send)) == 1 ? -EOPNOTSUPP : 0);
+    w->batch_rows = n;
+}
+
+static void keep_losses(struct world *w)
+{
+    if (!w->keeps || world_random(w, 3))
+        return;
+    assert_int_equal(uplink_recv_losses_kept(w->recv, w->keeps + 1, NULL), -EINVAL);
+    assert_int_equal(uplink_recv_losses_kept(w->recv, w->keeps, NULL), 0);
+    assert_int_equal(uplink_recv_losses_kept(w->recv, w->keeps, NULL), -EINVAL);
+    w->keeps = 0;
+}
+
 void world_step(struct world *w)
 {
+    tell_losses(w);
+    keep_losses(w);
     offer_some(w);
     move_bytes(w);
     let_store_work(w);

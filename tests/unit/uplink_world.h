@@ -46,11 +46,16 @@ struct world {
     uint64_t pending_max;
     uint64_t sent_bytes; /* that reached the store */
     unsigned refusals, requests, replies, losses;
+    /* What the host lost, row by row, one batch at a time. */
+    uint64_t lost, told;        /* rows that there are, and that the daemon knows to be kept */
+    uint64_t batch, batch_rows; /* under way on this connection; 0: none */
+    uint64_t kept, keeps;       /* rows that the store has; a batch that it keeps later, 0: none */
 };
 
 unsigned world_random(struct world *w, unsigned below);
 void world_init(struct world *w, unsigned seed, size_t n_captures);
 void world_done(struct world *w);
+/* A daemon of version 1 in one of two connections. */
 void world_connect(struct world *w, uint32_t chunk, uint32_t window, int zstd_level);
 /* Bytes under way are lost, as is what the store had not made durable. */
 void world_disconnect(struct world *w);

@@ -1,0 +1,11 @@
+-- A catalogue of schema version 1 with one capture and one profile, as the program of that version left it. Kept for ever.
+CREATE TABLE captures( id TEXT PRIMARY KEY, state TEXT NOT NULL CHECK(state IN ('receiving','received')), reason TEXT, job TEXT, rank INTEGER NOT NULL, host TEXT, boot_id TEXT, mode TEXT, trigger TEXT, first_execution INTEGER, execution_count INTEGER, start_unix_ns INTEGER, end_unix_ns INTEGER, instance_type TEXT, driver_version TEXT, runtime_version TEXT, writer TEXT, files INTEGER NOT NULL, bytes INTEGER NOT NULL, received_ns INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE labels( capture TEXT NOT NULL REFERENCES captures(id), key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY(capture, key)) STRICT, WITHOUT ROWID;
+CREATE TABLE profiles( name TEXT PRIMARY KEY, capture TEXT NOT NULL REFERENCES captures(id), file TEXT NOT NULL, file_index INTEGER NOT NULL, vnc INTEGER NOT NULL, file_size INTEGER NOT NULL, state TEXT NOT NULL CHECK(state IN ('received','queued','processing','ready','failed')), reason TEXT, file_offset INTEGER, stage TEXT, done INTEGER NOT NULL DEFAULT 0, total INTEGER NOT NULL DEFAULT 0, attempts INTEGER NOT NULL DEFAULT 0, received_ns INTEGER NOT NULL, queued_ns INTEGER, started_ns INTEGER, finished_ns INTEGER, processor TEXT, schema_version TEXT, records INTEGER, tables INTEGER, bytes INTEGER) STRICT, WITHOUT ROWID;
+CREATE INDEX profiles_by_state ON profiles(state, queued_ns, name);
+CREATE INDEX profiles_by_capture ON profiles(capture);
+CREATE VIEW capture_states AS SELECT c.id, c.received_ns, c.files, c.bytes, CASE WHEN c.state = 'receiving' THEN 'receiving' ELSE coalesce((SELECT p.state FROM profiles p  WHERE p.capture = c.id ORDER BY instr('received queued processing failed ready', p.state) LIMIT 1), 'ready') END AS state, c.reason FROM captures c;
+INSERT INTO captures VALUES('c1','received',NULL,'train',3,'host1','boot','continuous','periodic',10,1,1700000000000000000,1700000001000000000,'trn2.48xlarge','2.21','2.23','kymod 0.1.0',1,1000,1700000002000000000);
+INSERT INTO labels VALUES('c1','team','speech');
+INSERT INTO profiles VALUES('train-host1-r3-c1-nc0','c1','a.ntff',0,0,1000,'ready',NULL,NULL,NULL,0,0,1,1700000002000000000,1700000002000000001,1700000002000000002,1700000003000000000,'kymo 0.1.0','7.4.0',10,3,999);
+PRAGMA user_version=1;
