@@ -46,6 +46,7 @@ clang-tidy
 cppcheck
 dbus=dbus-daemon
 gcovr
+libc6-dev-arm64-cross
 libclang-rt-14-dev
 libcmocka-dev
 nodejs=node

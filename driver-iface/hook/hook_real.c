@@ -36,7 +36,7 @@ static void *reals[HOOK_REAL_COUNT];
 static void *library; /* dlopen handle of the runtime, kept: its functions stay where they are */
 dlsym_fn *hook_dlsym_real;
 
-void *hook_dlsym_choose(void *handle, const char *name);
+void *hook_dlsym_choose(void *handle, const char *name, const void *caller);
 void *hook_watch_enter(uint32_t index);
 
 static void *own(size_t i)
@@ -86,15 +86,19 @@ static int index_of(const char *name)
     return -1;
 }
 
-/* Keeps the library of a function that is known to be the runtime's. */
-static void keep_library(void *function)
+/* Keeps the library of a function that is known to be the runtime's. It may live in a namespace of its own (dlmopen):
+ * that of the handle by which it was found; NULL: ours. */
+static void keep_library(void *function, void *found_by)
 {
     void *expected = NULL, *handle;
+    Lmid_t space = LM_ID_BASE;
     Dl_info info;
 
     if (__atomic_load_n(&library, __ATOMIC_ACQUIRE) || !dladdr(function, &info) || !info.dli_fname)
         return;
-    handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    if (found_by)
+        (void)dlinfo(found_by, RTLD_DI_LMID, &space);
+    handle = dlmopen(space, info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
     if (handle && !__atomic_compare_exchange_n(&library, &expected, handle, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
         (void)dlclose(handle);
 }
@@ -118,7 +122,7 @@ static void *find(const char *name)
         return NULL;
     p = f(handle, name);
     if (p)
-        keep_library(p);
+        keep_library(p, NULL);
     (void)dlclose(handle);
     return p;
 }
@@ -132,7 +136,7 @@ void *hook_real(enum hook_real_index i)
     p = find(names[i]);
     if (!p || p == own(i))
         return NULL;
-    keep_library(p);
+    keep_library(p, NULL);
     __atomic_store_n(&reals[i], p, __ATOMIC_RELEASE);
     return p;
 }
@@ -145,30 +149,61 @@ bool hook_real_find(const char *name, void *slot)
     return p != NULL;
 }
 
+/* RTLD_DEFAULT ends with what was opened together with the caller, unseen by others: an extension that brings the
+ * runtime along finds it so. */
+static void *find_beside(const void *caller, const char *name)
+{
+    dlsym_fn *f = real_dlsym();
+    Dl_info info;
+    void *handle, *p;
+
+    if (!dladdr(caller, &info) || !info.dli_fname || !info.dli_fname[0])
+        return NULL;
+    handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    if (!handle)
+        return NULL;
+    p = f(handle, name);
+    (void)dlclose(handle);
+    return p;
+}
+
+/* The runtime's function as the caller would have found it without this library; NULL: not at all. */
+static void *find_for(void *handle, int i, const void *caller)
+{
+    dlsym_fn *f = real_dlsym();
+    void *p = f(handle, names[i]);
+
+    if (p != own((size_t)i))
+        return p;
+    p = f(RTLD_NEXT, names[i]);
+    if (!p && handle == RTLD_DEFAULT)
+        p = find_beside(caller, names[i]);
+    if (p && p != own((size_t)i))
+        return p;
+    return f(RTLD_NEXT, names[i]); /* so that dlerror tells what the caller expects */
+}
+
 /*
  * Our function in place of the runtime's, or PASS. Of two runtimes in a process the first is served; the other one is
  * handed out as it is. NULL: the name is found nowhere but in this library, so without it the caller would find
- * nothing. RTLD_NEXT depends on who asks and is passed on.
+ * nothing. RTLD_NEXT depends on who asks and is passed on, unless there is nothing to be found.
  */
-void *hook_dlsym_choose(void *handle, const char *name)
+void *hook_dlsym_choose(void *handle, const char *name, const void *caller)
 {
-    dlsym_fn *f = real_dlsym();
     void *p, *known = NULL;
-    int i = -1;
+    int i = name ? index_of(name) : -1;
 
-    if (name && handle != RTLD_NEXT)
-        i = index_of(name);
-    if (i < 0 || !f)
+    if (!real_dlsym() || i < 0)
         return PASS;
-    p = f(handle, name);
-    if (p == own((size_t)i))
-        p = f(RTLD_NEXT, name);
+    if (handle == RTLD_NEXT)
+        return find(name) ? PASS : real_dlsym()(RTLD_NEXT, name);
+    p = find_for(handle, i, caller);
     if (!p)
         return NULL;
     if (hook_is_disabled())
         return p;
     if (__atomic_compare_exchange_n(&reals[i], &known, p, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-        keep_library(p);
+        keep_library(p, handle == RTLD_DEFAULT ? NULL : handle);
     else if (known != p)
         return p;
     return own((size_t)i);
@@ -204,6 +239,7 @@ __asm__(".text\n"
         "  push %rdi\n  .cfi_adjust_cfa_offset 8\n"
         "  push %rsi\n  .cfi_adjust_cfa_offset 8\n"
         "  sub $8, %rsp\n  .cfi_adjust_cfa_offset 8\n"
+        "  mov 24(%rsp), %rdx\n"
         "  call hook_dlsym_choose\n"
         "  add $8, %rsp\n  .cfi_adjust_cfa_offset -8\n"
         "  pop %rsi\n  .cfi_adjust_cfa_offset -8\n"
@@ -241,6 +277,7 @@ __asm__(".text\n"
         "  stp x29, x30, [sp, #-32]!\n  .cfi_def_cfa_offset 32\n  .cfi_offset 29, -32\n  .cfi_offset 30, -24\n"
         "  mov x29, sp\n"
         "  stp x0, x1, [sp, #16]\n"
+        "  mov x2, x30\n"
         "  bl hook_dlsym_choose\n"
         "  mov x16, x0\n"
         "  ldp x0, x1, [sp, #16]\n"

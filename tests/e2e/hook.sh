@@ -39,20 +39,47 @@ same()
     [ "${files[0]}" = "${files[1]}" ] || die "$name: ${files[0]} captures of the job's own, ${files[1]} with the hook"
 }
 
-# capture NAME EXPECTED ARMED MODE OPTIONS...: one capture at the third execution; EXPECTED as the peer prints it
-capture()
+# attend NAME ARGUMENTS...: starts the peer for a job of that name; its process is $run
+attend()
 {
-    local name=$1 expected=$2 armed=$3 mode=$4 neff=${*: -1} run files=0 file
-    shift 4
+    local name=$1
+    shift
     mkdir -p "$work/$name/intake"
-    "$peer" "$work/$name" "$work/$name/intake" "$armed" "$mode" 3 2 >"$work/$name.log" 2>&1 &
+    "$peer" "$work/$name" "$work/$name/intake" "$@" >"$work/$name.log" 2>&1 &
     run=$!
     for _ in $(seq 200); do
         ! grep -q ready "$work/$name.log" || break
         sleep 0.02
     done
+}
+
+# hooked NAME OPTIONS...: the job, with nothing but the hook and the socket
+hooked()
+{
+    local name=$1
+    shift
     LD_PRELOAD=$hook KYMO_SOCKET=$work/$name timeout -k 5 60 "$sim" run --mode none --steps 8 "$@" --output "$work/$name/out" \
         >"$work/$name.txt" 2>&1 || die "$name: the job failed"
+}
+
+# memory NAME EXPECTED OPTIONS...: 14 GB are needed beside what the job holds of the 24 GB of two cores, as sysfs tells
+memory()
+{
+    local name=$1 expected=$2
+    shift 2
+    attend "$name" 0 2 3 1 15032385536 25769803776 0 2
+    hooked "$name" --sysfs "$work/$name/sysfs" "$@"
+    wait "$run" || [[ $expected = refused* ]] || die "$name: no capture"
+    grep -q "^$expected" "$work/$name.log" || die "$name: $(tail -1 "$work/$name.log")"
+}
+
+# capture NAME EXPECTED ARMED MODE OPTIONS...: one capture at the third execution; EXPECTED as the peer prints it
+capture()
+{
+    local name=$1 expected=$2 armed=$3 mode=$4 neff=${*: -1} files=0 file
+    shift 4
+    attend "$name" "$armed" "$mode" 3 2
+    hooked "$name" --truth "$work/$name/truth" "$@"
     wait "$run" || die "$name: no capture"
     grep -qx "captured cap-1 $expected" "$work/$name.log" || die "$name: $(tail -1 "$work/$name.log")"
     while read -r file; do
@@ -61,6 +88,7 @@ capture()
         grep -q INSTRUCTION "$work/inspect.txt" || die "$name: $file has no instruction ring"
     done < <(find "$work/$name/intake/cap-1" -type f -name '*.ntff' -size +0)
     [ $files = 1 ] || die "$name: $files profiles"
+    grep -q '^path.*/cap-1.part/' "$work/$name"/truth/*/profile.tsv || die "$name: no truth tells of cap-1"
     cmp -s "$neff" "$work/$name/intake/neff_1.neff" || die "$name: the NEFF is not the one loaded"
 }
 
@@ -81,5 +109,12 @@ capture s1 'mode 3 executions 2 flags 0' 0 3 --linked "${one[@]}"
 capture s2 'mode 3 executions 2 flags 0' 0 3 "${two[@]}"
 capture c2 'mode 1 executions 1 flags 0' 1 1 "${two[@]}"
 capture a1 'mode 3 executions 1 flags 1' 1 2 --async "${one[@]}"
+
+memory free 'captured cap-1 mode 2' "${two[@]}"
+memory full 'refused 4: 15032385536 bytes needed, 1[0-9]\{10\} of 25769803776 in use' --ballast 11G "${two[@]}"
+
+# A rank that executes itself, and one that goes on in a forked child, are seen anew; captured is the first life's step.
+capture f1 'mode 2 executions 1 flags 0' 0 2 --fork-at 4 --helpers 3 "${one[@]}"
+capture x1 'mode 2 executions 1 flags 0' 0 2 --exec-at 4 --helpers 3 --linked "${one[@]}"
 
 echo "hook: passed"

@@ -1,12 +1,13 @@
 /* hook-peer: the test's daemon as a program, for end-to-end scripts. usage: hook-peer DIR INTAKE ARMED MODE EXECUTION
- * COUNT, modes as numbers of proto/hook.h. Prints "ready", then waits for one CAPTURED or REFUSED and says so. Exit
- * code 0: captured. */
+ * COUNT [NEED CAPACITY FIRST_CORE CORES], modes as numbers of proto/hook.h, memory in bytes of device 0. Prints
+ * "ready", then waits for one CAPTURED or REFUSED and says so. Exit code 0: captured. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "tests/unit/hook_peer.h"
 
-#define WAIT_MS 30000
+#define WAIT_MS 30000u
+#define POLL_MS 10u
 
 int main(int argc, char **argv)
 {
@@ -15,11 +16,17 @@ int main(int argc, char **argv)
     struct hook_peer *peer;
     bool captured;
 
-    if (argc != 7)
+    if (argc != 7 && argc != 11)
         return 2;
     config.dir = argv[1];
     config.intake = argv[2];
     config.policy.mode = (uint16_t)strtoul(argv[3], NULL, 10);
+    if (argc == 11) {
+        config.policy.hbm_need_bytes = strtoull(argv[7], NULL, 10);
+        config.policy.hbm_capacity_bytes = strtoull(argv[8], NULL, 10);
+        config.policy.hbm_core_first = (uint32_t)strtoul(argv[9], NULL, 10);
+        config.policy.hbm_core_count = (uint32_t)strtoul(argv[10], NULL, 10);
+    }
     config.trigger = (struct kymo_hook_trigger){.seq = 1,
                                                 .mode = (uint32_t)strtoul(argv[4], NULL, 10),
                                                 .execution = strtoull(argv[5], NULL, 10),
@@ -30,7 +37,11 @@ int main(int argc, char **argv)
         return 2;
     (void)puts("ready");
     (void)fflush(stdout);
-    captured = hook_peer_wait(peer, KYMO_HOOK_CAPTURED, 0, WAIT_MS, &e);
+    for (unsigned ms = 0;
+         ms < WAIT_MS && !hook_peer_count(peer, KYMO_HOOK_CAPTURED) && !hook_peer_count(peer, KYMO_HOOK_REFUSED);
+         ms += POLL_MS)
+        (void)hook_peer_wait(peer, KYMO_HOOK_CAPTURED, 0, POLL_MS, &e);
+    captured = hook_peer_wait(peer, KYMO_HOOK_CAPTURED, 0, 0, &e);
     if (captured)
         (void)printf("captured %s mode %u executions %llu flags %u\n", e.u.captured.id, e.u.captured.mode,
                      (unsigned long long)e.u.captured.executions, e.u.captured.flags);

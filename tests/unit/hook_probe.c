@@ -61,12 +61,10 @@ static void find(const char *name, void *slot)
     memcpy(slot, &p, sizeof p);
 }
 
-static void open_runtime(void)
+static void find_functions(void)
 {
     void *p;
 
-    rt.handle = dlopen(getenv("KYMO_LIBNRT"), RTLD_NOW | RTLD_LOCAL);
-    check(rt.handle != NULL, "dlopen");
     find("nrt_init", &rt.init);
     find("nrt_close", &rt.close);
     find("nrt_load", &rt.load);
@@ -77,11 +75,23 @@ static void open_runtime(void)
     check(p != NULL, "dlvsym");
 }
 
+static void open_runtime(void)
+{
+    rt.handle = dlopen(getenv("KYMO_LIBNRT"), RTLD_NOW | RTLD_LOCAL);
+    check(rt.handle != NULL, "dlopen");
+    find_functions();
+}
+
+static void start(void)
+{
+    check(rt.init(NRT_FRAMEWORK_TYPE_NO_FW, "", "") == NRT_SUCCESS, "nrt_init");
+    check(rt.load(neff, sizeof neff, 0, 1, &rt.model) == NRT_SUCCESS, "nrt_load");
+}
+
 static void begin(void)
 {
     open_runtime();
-    check(rt.init(NRT_FRAMEWORK_TYPE_NO_FW, "", "") == NRT_SUCCESS, "nrt_init");
-    check(rt.load(neff, sizeof neff, 0, 1, &rt.model) == NRT_SUCCESS, "nrt_load");
+    start();
 }
 
 static void execute(unsigned n)
@@ -180,6 +190,18 @@ static int do_once(unsigned n)
 {
     begin();
     execute(n);
+    end();
+    return 0;
+}
+
+/* n executions, a hundred in a second. */
+static int do_pause(unsigned n)
+{
+    begin();
+    for (unsigned i = 0; i < n; i++) {
+        execute(1);
+        (void)usleep(10000);
+    }
     end();
     return 0;
 }
@@ -294,6 +316,64 @@ static int do_dlsym(unsigned n)
     return 0;
 }
 
+static const char *origin(void *p)
+{
+    Dl_info info;
+
+    check(p && dladdr(p, &info), "dladdr");
+    return strrchr(info.dli_fname, '/') + 1;
+}
+
+/* An extension brings the runtime along, unseen by others. */
+static int do_plugin(unsigned n)
+{
+    void *handle = dlopen(getenv("KYMO_TEST_PLUGIN"), RTLD_NOW | RTLD_LOCAL);
+    int (*run)(unsigned n);
+    void *(*look)(const char *name);
+    void *p;
+
+    check(handle != NULL, "dlopen");
+    p = dlsym(handle, "plugin_run");
+    memcpy(&run, &p, sizeof p);
+    p = dlsym(handle, "plugin_find");
+    memcpy(&look, &p, sizeof p);
+    (void)printf("nrt_execute from %s\n", origin(look("nrt_execute")));
+    check(look("nrt_inspect_begin") == NULL && dlerror() != NULL, "a function that the runtime lacks");
+    check(dlsym(RTLD_DEFAULT, "nrt_execute") == NULL && dlerror() != NULL, "RTLD_LOCAL");
+    check(run(n) == NRT_SUCCESS, "plugin_run");
+    return 0;
+}
+
+/* The runtime in a namespace of its own. */
+static int do_dlmopen(unsigned n)
+{
+    rt.handle = dlmopen(LM_ID_NEWLM, getenv("KYMO_LIBNRT"), RTLD_NOW | RTLD_LOCAL);
+    check(rt.handle != NULL, "dlmopen");
+    find_functions();
+    (void)printf("nrt_execute from %s\n", origin(dlsym(rt.handle, "nrt_execute")));
+    start();
+    execute(n);
+    end();
+    return 0;
+}
+
+/* Who asks for what comes next finds the runtime behind us, or nothing. */
+static int do_next(unsigned n)
+{
+    void *p;
+
+    check(dlsym(RTLD_NEXT, "nrt_execute") == NULL && dlerror() != NULL, "RTLD_NEXT finds a runtime");
+    check(dlopen(getenv("KYMO_LIBNRT"), RTLD_NOW | RTLD_GLOBAL) != NULL, "dlopen");
+    p = dlsym(RTLD_DEFAULT, "nrt_execute");
+    (void)printf("nrt_execute from %s\n", origin(p));
+    rt.handle = RTLD_DEFAULT;
+    find_functions();
+    start();
+    execute(n);
+    end();
+    return 0;
+}
+
 static double measure(execute_fn *f, unsigned n)
 {
     double best = 1e9;
@@ -335,6 +415,8 @@ int main(int argc, char **argv)
         {"churn", do_churn},         {"leave", do_leave},
         {"close-all", do_close_all}, {"errno", do_errno},
         {"dlsym", do_dlsym},         {"bench", do_bench},
+        {"plugin", do_plugin},       {"dlmopen", do_dlmopen},
+        {"next", do_next},           {"pause", do_pause},
     };
 
     for (size_t i = 0; argc > 1 && i < sizeof all / sizeof *all; i++)

@@ -67,8 +67,11 @@ NRT_STATUS nrt_profile_start(nrt_model_t *model, const char *filename)
 
 NRT_STATUS nrt_profile_stop(const char *filename)
 {
+    const char *slow = getenv("KYMO_STUB_SLOW_MS");
     int fd = open(filename, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 
+    if (slow)
+        (void)usleep((useconds_t)strtoul(slow, NULL, 10) * 1000);
     if (fd < 0 || write(fd, "ntff", 4) != 4)
         return NRT_FAILURE;
     (void)close(fd);

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "driver-iface/hook/hook_real.h"
 #include "tests/unit/hook_peer.h"
 #include "tests/unit/hook_run.h"
 
@@ -190,6 +191,77 @@ static void test_dlsym(void **state)
     assert_int_equal(job.code, 0);
 }
 
+/* A job whose calls were seen: how many executions. */
+static void reach(const char *what, const char *const *env)
+{
+    struct hook_peer_event e;
+
+    config.trigger = (struct kymo_hook_trigger){.seq = 1, .mode = KYMO_HOOK_MODE_MODEL, .id = "m", .execution = 3};
+    succeed(what, "5", env);
+    assert_string_equal(job.text, "nrt_execute from libkymo-hook.so\n");
+    e = wait_for(KYMO_HOOK_UNLOADED, 0);
+    assert_int_equal(e.u.unloaded.executions, 5);
+    e = wait_for(KYMO_HOOK_CAPTURED, 0); /* the profile interface was found as well */
+    assert_int_equal(e.u.captured.first_execution, 3);
+}
+
+static void test_plugin(void **state)
+{
+    (void)state;
+    reach("plugin", (const char *const[]){"KYMO_TEST_PLUGIN=" KYMO_TEST_PLUGIN, NULL});
+}
+
+static void test_namespace(void **state)
+{
+    (void)state;
+    reach("dlmopen", NULL);
+}
+
+static void test_global(void **state)
+{
+    (void)state;
+    reach("next", NULL);
+}
+
+/* The same without the hook: the probe's own expectations hold there too. */
+static void test_probe_alone(void **state)
+{
+    static const char *const all[] = {"plugin", "dlmopen", "next"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        probe(false, all[i], "5", (const char *const[]){"KYMO_TEST_PLUGIN=" KYMO_TEST_PLUGIN, NULL});
+        assert_string_equal(job.text, "nrt_execute from libnrt.so.1\n");
+        assert_int_equal(job.code, 0);
+    }
+}
+
+/* Captures that took two seconds and a tenth of the job's time are enough. */
+static void test_budget(void **state)
+{
+    static const char *const env[] = {"KYMO_STUB_SLOW_MS=2300", NULL};
+    struct hook_peer_event e;
+
+    (void)state;
+    config.policy.stall_limit_ns = 60000000000ull;
+    config.trigger = (struct kymo_hook_trigger){.seq = 1, .mode = KYMO_HOOK_MODE_MODEL, .id = "first", .execution = 0};
+    peer = hook_peer_start(&config);
+    assert_non_null(peer);
+    const char *const argv[] = {KYMO_TEST_PROBE, "pause", "60", NULL};
+    const char *const all_env[] = {"KYMO_LIBNRT=" KYMO_TEST_STUB, env[0], NULL};
+    hook_run_start(&job, true, argv, all_env);
+    e = wait_for(KYMO_HOOK_CAPTURED, 0);
+    assert_true(e.u.captured.stall_ns > 2300000000ull);
+    config.trigger.seq = 2;
+    (void)snprintf(config.trigger.id, sizeof config.trigger.id, "second");
+    hook_peer_trigger(peer, &config.trigger);
+    e = wait_for(KYMO_HOOK_REFUSED, 0);
+    assert_int_equal(e.u.refused.reason, KYMO_HOOK_REASON_BUDGET);
+    assert_string_equal(e.u.refused.id, "second");
+    hook_run_wait(&job);
+    assert_int_equal(job.code, 0);
+}
+
 static void test_missing(void **state)
 {
     struct hook_peer_event e;
@@ -207,17 +279,37 @@ static void test_missing(void **state)
     assert_string_equal(e.u.refused.id, "s");
 }
 
-/* A program without a runtime is not touched. */
+/* A program without a runtime is not touched: no descriptor, no thread, no page, no word to the daemon. */
 static void test_inert(void **state)
 {
-    const char *const argv[] = {"/bin/echo", "hello", NULL};
+    static const char *const programs[][4] = {
+        {"/bin/echo", "alone"},
+        {"/bin/bash", "-c",
+         "(exit 3) || ls /proc/$$/task | wc -l; ls -l /proc/$$/fd | grep -c -e memfd -e socket -e event; "
+         "grep -c kymo-hook-page /proc/$$/maps; echo alone"},
+        {"/usr/bin/python3", "-c",
+         "import os, threading, ctypes\n"
+         "text = open('/proc/self/maps').read()\n"
+         "links = [os.readlink('/proc/self/fd/' + f) for f in os.listdir('/proc/self/fd') if f != '3']\n"
+         "assert 'libkymo-hook' in text and 'kymo-hook-page' not in text\n"
+         "assert not any('memfd' in x or 'socket' in x or 'event' in x for x in links), links\n"
+         "assert len(os.listdir('/proc/self/task')) == 1\n"
+         "try:\n    ctypes.CDLL(None).nrt_execute\n    raise SystemExit('a runtime')\n"
+         "except AttributeError:\n    print('alone')\n"},
+        {"/usr/bin/git", "--version"},
+    };
 
     (void)state;
     peer = hook_peer_start(&config);
     assert_non_null(peer);
-    hook_run_start(&job, true, argv, NULL);
-    hook_run_wait(&job);
-    assert_string_equal(job.text, "hello\n");
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+        const char *const argv[] = {programs[i][0], programs[i][1], programs[i][2], NULL};
+
+        hook_run_start(&job, true, argv, NULL);
+        hook_run_wait(&job);
+        if (job.code != 0 || !(strstr(job.text, i == 1 ? "1\n0\n0\nalone\n" : i == 3 ? "git version" : "alone\n")))
+            fail_msg("%s: exit code %d: %s", argv[0], job.code, job.text);
+    }
     assert_int_equal(hook_peer_count(peer, KYMO_HOOK_HELLO), 0);
 }
 
@@ -226,6 +318,14 @@ static void test_exports(void **state)
 {
     const char *const nm[] = {"/usr/bin/nm", "-D", "--defined-only", "--format=posix", KYMO_TEST_HOOK, NULL};
     const char *const needed[] = {"/usr/bin/readelf", "-d", KYMO_TEST_HOOK, NULL};
+    static const char *const meant[] = {"dlsym",
+#define X(name) #name,
+                                        HOOK_WRAPPED_MAP(X)
+#undef X
+#define X(name, index) #name,
+                                            HOOK_WATCHED_MAP(X)
+#undef X
+    };
     const char *p;
     size_t n = 0;
 
@@ -233,10 +333,15 @@ static void test_exports(void **state)
     hook_run_start(&job, false, nm, NULL);
     hook_run_wait(&job);
     assert_int_equal(job.code, 0);
-    for (p = job.text; *p; p = strchr(p, '\n') + 1, n++)
-        if (strncmp(p, "nrt_", 4) != 0 && strncmp(p, "dlsym ", 6) != 0 && strncmp(p, "nrta_execute_schedule ", 22) != 0)
+    for (p = job.text; *p; p = strchr(p, '\n') + 1, n++) {
+        bool known = false;
+
+        for (size_t i = 0; i < sizeof meant / sizeof *meant; i++)
+            known = known || (strncmp(p, meant[i], strlen(meant[i])) == 0 && p[strlen(meant[i])] == ' ');
+        if (!known)
             fail_msg("exports %.40s", p);
-    assert_int_equal(n, 23);
+    }
+    assert_int_equal(n, sizeof meant / sizeof *meant);
     hook_run_start(&job, false, needed, NULL);
     hook_run_wait(&job);
     p = strstr(job.text, "(NEEDED)");
@@ -261,6 +366,11 @@ int main(void)
         TEST(test_close_all),
         TEST(test_errno),
         TEST(test_dlsym),
+        TEST(test_plugin),
+        TEST(test_namespace),
+        TEST(test_global),
+        TEST(test_probe_alone),
+        TEST(test_budget),
         TEST(test_missing),
         TEST(test_inert),
         TEST(test_exports),
