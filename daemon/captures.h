@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <uv.h>
+
 #include "base/err.h"
 #include "proto/hook.h"
 
@@ -37,6 +39,39 @@ enum captures_state {
 const char *captures_state_name(enum captures_state s);
 
 struct captures;
+struct config;
+struct host;
+struct jobs;
+struct learned;
+struct outbox;
+struct outbox_ops;
+struct own_cost;
+struct rank_ops;
+
+/* Everything pointed to stays the caller's and must outlive it. */
+struct captures_config {
+    uv_loop_t *loop;
+    const struct config *config;
+    const struct host *host;
+    struct learned *learned;
+    const char *learned_path; /* written when something was learned */
+    const char *intake;
+    struct own_cost *cost; /* NULL: nothing is shed */
+};
+int captures_new(const struct captures_config *config, struct captures **ret, struct kymo_err *err) KYMO_MUST_CHECK;
+/* For the ranks and for the outbox, with the captures as context. */
+extern const struct rank_ops captures_rank_ops;
+extern const struct outbox_ops captures_outbox_ops;
+/*
+ * Begins: takes over what a former kymod left, lets the outbox send after that, and captures by period. Asks count from
+ * here on.
+ */
+int captures_start(struct captures *c, struct jobs *jobs, struct outbox *outbox, struct kymo_err *err) KYMO_MUST_CHECK;
+void captures_reconfigure(struct captures *c, const struct config *config);
+/* Nothing more is begun; watchers hear nothing more. What is under way is found by the next kymod. */
+void captures_stop(struct captures *c);
+/* After jobs and outbox have gone. The loop must run once more before it is closed. NULL is fine; returns NULL. */
+struct captures *captures_free(struct captures *c);
 
 /* Which ranks, and what. Strings hold until captures_ask returns. */
 struct captures_wish {

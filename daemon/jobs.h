@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <uv.h>
+
 #include "base/err.h"
 #include "proto/hook.h"
 
@@ -20,6 +22,41 @@
 #define JOBS_CORES_MAX 64   /* logical cores of one rank */
 
 struct jobs;
+struct config;
+struct host;
+struct hook_session_ops;
+struct job;
+struct learned;
+struct outbox;
+struct rank;
+struct rank_ops;
+
+/* Everything pointed to stays the caller's and must outlive it. */
+struct jobs_config {
+    uv_loop_t *loop;
+    const struct config *config;
+    const struct host *host;
+    const struct learned *learned;
+    const char *intake; /* directory, see intake.h */
+    const struct rank_ops *ops;
+    void *ctx;
+};
+int jobs_new(const struct jobs_config *config, struct jobs **ret, struct kymo_err *err) KYMO_MUST_CHECK;
+/* The hook server is stopped before. The loop must run until its handles are closed. NULL is fine; returns NULL. */
+struct jobs *jobs_free(struct jobs *j);
+/* For the hook server, with the jobs as context. */
+extern const struct hook_session_ops jobs_session_ops;
+/* NEFFs go there; NULL before it is there and when it has stopped. */
+void jobs_set_outbox(struct jobs *j, struct outbox *o);
+/* The end of an outbox_add_neff; false: it was not for a rank. */
+bool jobs_neff(struct jobs *j, uint64_t ticket, int code, const uint8_t *sha256, const struct kymo_err *err);
+/* After a reload: policies that differ go to their ranks. */
+void jobs_reconfigure(struct jobs *j, const struct config *config);
+/* Makes ranks of what a former kymod left in the intake: those of dead processes end at once. */
+int jobs_adopt(struct jobs *j, struct kymo_err *err) KYMO_MUST_CHECK;
+/* All ranks, for those who act on them; a rank that is not live has no session. */
+struct rank *jobs_first(const struct jobs *j);
+struct job *jobs_first_job(const struct jobs *j);
 
 /* A view of one rank, valid during the call that gives it. */
 struct jobs_rank {

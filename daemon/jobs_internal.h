@@ -1,0 +1,40 @@
+/* What the files of jobs share. */
+#ifndef KYMO_DAEMON_JOBS_INTERNAL_H
+#define KYMO_DAEMON_JOBS_INTERNAL_H
+
+#include "daemon/jobs.h"
+#include "daemon/rank.h"
+#include "daemon/say.h"
+
+#define JOBS_READERS_MAX 6 /* processes whose labels are being read: reading may hang as long as they like */
+
+struct jobs {
+    struct jobs_config config;
+    struct outbox *outbox;
+    struct rank *ranks;
+    struct job *jobs;
+    size_t nranks, njobs;
+    unsigned readers;
+    bool stopping;
+    uint64_t handles; /* of ranks that still close */
+    struct say_limit say;
+};
+
+/* rank.c */
+int rank_new(struct jobs *j, const char *key, uid_t uid, gid_t gid, struct rank **ret,
+             struct kymo_err *err) KYMO_MUST_CHECK;
+struct rank *rank_find(const struct jobs *j, const char *key);
+void rank_set_job(struct rank *r, const char *name);
+/* Waits for the end of the process; pidfd becomes the rank's. */
+void rank_watch_exit(struct rank *r, int pidfd);
+/* Looks whether anything may still come from it, and tells when not. */
+void rank_check_end(struct rank *r);
+void rank_save_state(struct rank *r);
+void rank_load_state(struct rank *r, const Kymo__Manifest__Capture *who);
+void rank_free(struct rank *r);
+
+/* rank_welcome.c */
+void rank_welcome(struct rank *r, struct hook_session *s, const struct kymo_hook_hello *h);
+void rank_send_policy(struct rank *r, int intake);
+
+#endif
