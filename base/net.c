@@ -94,6 +94,25 @@ int net_address_parse(const char *text, struct net_address *ret, struct kymo_err
     return 0;
 }
 
+int net_numeric(const char *text, struct sockaddr_storage *ret, struct kymo_err *err)
+{
+    struct net_address address;
+    int r = net_address_parse(text, &address, err);
+    if (r < 0)
+        return r;
+    int port = (int)strtoul(address.port, NULL, 10);
+    memset(ret, 0, sizeof *ret);
+    struct sockaddr_in in;
+    struct sockaddr_in6 in6;
+    if (uv_ip4_addr(address.host, port, &in) == 0)
+        memcpy(ret, &in, sizeof in);
+    else if (uv_ip6_addr(address.host, port, &in6) == 0)
+        memcpy(ret, &in6, sizeof in6);
+    else
+        return kymo_err_set(err, -EINVAL, "%s: a numeric address is needed to listen on", text);
+    return 0;
+}
+
 bool net_is_loopback(const struct sockaddr *addr)
 {
     if (addr->sa_family == AF_INET) {

@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -72,25 +71,6 @@ static void on_connection(uv_stream_t *stream, int status)
         net_conn_start(c, NET_HANDSHAKE_MS);
 }
 
-static int make_numeric(const char *text, struct sockaddr_storage *ret, struct kymo_err *err)
-{
-    struct net_address address;
-    int r = net_address_parse(text, &address, err);
-    if (r < 0)
-        return r;
-    int port = (int)strtoul(address.port, NULL, 10);
-    memset(ret, 0, sizeof *ret);
-    struct sockaddr_in in;
-    struct sockaddr_in6 in6;
-    if (uv_ip4_addr(address.host, port, &in) == 0)
-        memcpy(ret, &in, sizeof in);
-    else if (uv_ip6_addr(address.host, port, &in6) == 0)
-        memcpy(ret, &in6, sizeof in6);
-    else
-        return kymo_err_set(err, -EINVAL, "%s: a numeric address is needed to listen on", text);
-    return 0;
-}
-
 /* The address of a socket that somebody else has made. */
 static int look_at_socket(const struct net_listener *l, struct sockaddr_storage *ret, struct kymo_err *err)
 {
@@ -108,7 +88,7 @@ static int start_listening(struct net_listener *l, struct kymo_err *err)
 {
     const char *text = l->config.address;
     struct sockaddr_storage addr;
-    int r = l->config.adopt ? look_at_socket(l, &addr, err) : make_numeric(text, &addr, err);
+    int r = l->config.adopt ? look_at_socket(l, &addr, err) : net_numeric(text, &addr, err);
     if (r < 0)
         return r;
     if (!l->config.tls && !l->config.plain_anywhere && !net_is_loopback((const struct sockaddr *)&addr))

@@ -121,14 +121,16 @@ static int load_files(SSL_CTX *ssl, const struct tls_files *files, struct kymo_e
         return kymo_err_set(err, -EINVAL, "%s: cannot use this key: %s", files->key, ssl_cause());
     if (SSL_CTX_check_private_key(ssl) != 1)
         return kymo_err_set(err, -EINVAL, "%s: not the key of %s", files->key, files->cert);
-    if (SSL_CTX_load_verify_file(ssl, files->ca) != 1)
+    if (files->ca && SSL_CTX_load_verify_file(ssl, files->ca) != 1)
         return kymo_err_set(err, -EINVAL, "%s: cannot use these authorities: %s", files->ca, ssl_cause());
     return 0;
 }
 
 int tls_context_new(enum tls_side side, const struct tls_files *files, struct tls_context **ret, struct kymo_err *err)
 {
-    if (!files->cert || !files->key || !files->ca)
+    if (files->any_client && (side == TLS_CLIENT || files->ca))
+        return kymo_err_set(err, -EINVAL, "tls: only a server takes any client, and then knows no authorities");
+    if (!files->cert || !files->key || (!files->ca && !files->any_client))
         return kymo_err_set(err, -EINVAL, "tls: a certificate, its key and the authorities are needed");
     struct tls_context *c KYMO_FREE = KYMO_NEW(struct tls_context);
     SSL_CTX *ssl = c ? SSL_CTX_new(side == TLS_CLIENT ? TLS_client_method() : TLS_server_method()) : NULL;
@@ -141,7 +143,8 @@ int tls_context_new(enum tls_side side, const struct tls_files *files, struct tl
         SSL_CTX_free(ssl);
         return r;
     }
-    SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+    SSL_CTX_set_verify(ssl, files->any_client ? SSL_VERIFY_NONE : SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
+                       NULL);
     (void)SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_read_ahead(ssl, 1);
     /* What is shown is the file's chain, not whatever the authorities we trust happen to add to it. */

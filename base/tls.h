@@ -1,7 +1,7 @@
 /*
  * TLS 1.3 without I/O, over OpenSSL: bytes of the network go in and out by calls, so that any event loop can drive it.
- * Both sides show certificates; nothing older than TLS 1.3, no resumption, no early data. A context may be shared by
- * threads, a stream not.
+ * Both sides show certificates, but for a server that takes any client; nothing older than TLS 1.3, no resumption, no
+ * early data. A context may be shared by threads, a stream not.
  */
 #ifndef KYMO_BASE_TLS_H
 #define KYMO_BASE_TLS_H
@@ -17,9 +17,13 @@
 
 enum tls_side { TLS_CLIENT, TLS_SERVER };
 
-/* PEM files. All three are needed: what we show, its key, and who may sign what the peer shows. */
+/*
+ * PEM files: what we show, its key, and who may sign what the peer shows. All three are needed; but a server may say
+ * any_client, and asks its clients for no certificate: they have to prove otherwise who they are. ca must be NULL then.
+ */
 struct tls_files {
     const char *cert, *key, *ca;
+    bool any_client;
 };
 
 struct tls_context;

@@ -49,6 +49,10 @@ static const char *const migrations[] = {
     " cause TEXT NOT NULL, last_seq INTEGER NOT NULL, captures INTEGER NOT NULL, bytes INTEGER NOT NULL,"
     " last_unix_ns INTEGER NOT NULL, received_ns INTEGER NOT NULL, PRIMARY KEY(source, row, first_seq, first_unix_ns)"
     ") STRICT, WITHOUT ROWID;",
+    /* Orders of pages (catalog_search.h). */
+    "CREATE INDEX profiles_by_received ON profiles(received_ns, name);"
+    "CREATE INDEX profiles_by_finished ON profiles(coalesce(finished_ns,0), name);"
+    "CREATE INDEX captures_by_received ON captures(received_ns, id);",
 };
 _Static_assert(sizeof migrations / sizeof *migrations == CATALOG_SCHEMA_VERSION, "one migration per version");
 

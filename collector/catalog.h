@@ -23,7 +23,7 @@
 #include "collector/loss.h"
 #include "proto/manifest_check.h"
 
-#define CATALOG_SCHEMA_VERSION 3
+#define CATALOG_SCHEMA_VERSION 4
 
 #define CATALOG_STATES(X)                                                                                              \
     X(RECEIVED, "received")                                                                                            \
@@ -126,9 +126,23 @@ int catalog_list(struct catalog *c, const char *capture, int (*each)(void *ctx, 
 struct catalog_capture {
     char id[MANIFEST_ID_MAX + 1], state[16], reason[KYMO_ERR_TEXT_MAX];
     uint64_t files, bytes;
+    char job[MANIFEST_TEXT_MAX + 1], host[MANIFEST_TEXT_MAX + 1];
+    uint32_t rank;
+    char mode[32], trigger[64];
+    uint64_t first_execution, execution_count;
+    int64_t start_ns, end_ns, received_ns; /* since the Unix epoch, 0: not known */
+    char instance_type[64], driver_version[64], runtime_version[64], writer[64];
 };
 int catalog_list_captures(struct catalog *c, int (*each)(void *ctx, const struct catalog_capture *capture), void *ctx,
                           struct kymo_err *err) KYMO_MUST_CHECK;
+int catalog_find_capture(struct catalog *c, const char *id, struct catalog_capture *ret,
+                         struct kymo_err *err) KYMO_MUST_CHECK;
+/* The labels of a capture, in order. A non-zero return of each ends it and is returned. */
+int catalog_list_labels(struct catalog *c, const char *capture,
+                        int (*each)(void *ctx, const char *key, const char *value), void *ctx,
+                        struct kymo_err *err) KYMO_MUST_CHECK;
+/* How many profiles are in each state. */
+int catalog_count(struct catalog *c, uint64_t ret[static CATALOG_STATE_MAX], struct kymo_err *err) KYMO_MUST_CHECK;
 
 /*
  * Losses that a processor counted (catalog_loss.c). Those of the device's rings are for the host whose capture it was:

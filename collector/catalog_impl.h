@@ -26,4 +26,22 @@ void catalog_finalize(sqlite3_stmt **s);
 /* A text column cut to n - 1 bytes; null is "". */
 void catalog_text(sqlite3_stmt *s, int column, char *out, size_t n);
 
+/* 1: there is another row; 0: there is none. */
+int catalog_step(struct catalog *c, sqlite3_stmt *s, struct kymo_err *err) KYMO_MUST_CHECK;
+
+/* A profile's columns, from profiles p and captures c, and what they are read with. */
+#define CATALOG_PROFILE_COLUMNS_N 25
+#define CATALOG_PROFILE_COLUMNS                                                                                        \
+    "p.name, p.capture, p.file, p.file_index, p.vnc, p.file_size, c.job, c.host, c.rank, p.state, p.reason,"           \
+    " coalesce(p.file_offset,-1), p.stage, p.done, p.total, p.attempts, p.received_ns, p.queued_ns, p.started_ns,"     \
+    " p.finished_ns, p.processor, p.schema_version, p.records, p.tables, p.bytes"
+/* The same for captures, from captures c and capture_states s. */
+#define CATALOG_CAPTURE_COLUMNS_N 19
+#define CATALOG_CAPTURE_COLUMNS                                                                                        \
+    "c.id, s.state, c.reason, c.files, c.bytes, c.job, c.host, c.rank, c.mode, c.trigger, c.first_execution,"          \
+    " c.execution_count, c.start_unix_ns, c.end_unix_ns, c.received_ns, c.instance_type, c.driver_version,"            \
+    " c.runtime_version, c.writer"
+void catalog_read_capture(sqlite3_stmt *s, struct catalog_capture *capture);
+void catalog_read_profile(sqlite3_stmt *s, struct catalog_profile *p);
+
 #endif

@@ -6,11 +6,7 @@
 #include "base/alloc.h"
 #include "collector/catalog_impl.h"
 
-#define COLUMNS                                                                                                        \
-    "SELECT p.name, p.capture, p.file, p.file_index, p.vnc, p.file_size, c.job, c.host, c.rank, p.state, p.reason,"    \
-    " coalesce(p.file_offset,-1), p.stage, p.done, p.total, p.attempts, p.received_ns, p.queued_ns, p.started_ns,"     \
-    " p.finished_ns, p.processor, p.schema_version, p.records, p.tables, p.bytes"                                      \
-    " FROM profiles p JOIN captures c ON c.id = p.capture "
+#define COLUMNS "SELECT " CATALOG_PROFILE_COLUMNS " FROM profiles p JOIN captures c ON c.id = p.capture "
 
 static enum catalog_state state_of(const char *text)
 {
@@ -20,7 +16,7 @@ static enum catalog_state state_of(const char *text)
     return (enum catalog_state)s;
 }
 
-static void read_profile(sqlite3_stmt *s, struct catalog_profile *p)
+void catalog_read_profile(sqlite3_stmt *s, struct catalog_profile *p)
 {
     char state[16];
     *p = (struct catalog_profile){0};
@@ -52,8 +48,7 @@ static void read_profile(sqlite3_stmt *s, struct catalog_profile *p)
     p->bytes = (uint64_t)sqlite3_column_int64(s, 24);
 }
 
-/* 1: *ret is the next row. 0: there is none. */
-static int step(struct catalog *c, sqlite3_stmt *s, struct kymo_err *err)
+int catalog_step(struct catalog *c, sqlite3_stmt *s, struct kymo_err *err)
 {
     int code = sqlite3_step(s);
     if (code == SQLITE_ROW || code == SQLITE_DONE)
@@ -68,9 +63,9 @@ int catalog_next(struct catalog *c, int64_t before_ns, struct catalog_profile *r
                             COLUMNS "WHERE p.state='queued' AND p.queued_ns < ? ORDER BY p.queued_ns, p.name LIMIT 1",
                             "i", before_ns);
     if (r == 0)
-        r = step(c, s, err);
+        r = catalog_step(c, s, err);
     if (r == 1)
-        read_profile(s, ret);
+        catalog_read_profile(s, ret);
     return r;
 }
 
@@ -79,12 +74,12 @@ int catalog_find(struct catalog *c, const char *profile, struct catalog_profile 
     sqlite3_stmt *s KYMO_CLEANUP(catalog_finalize) = NULL;
     int r = catalog_prepare(c, &s, err, COLUMNS "WHERE p.name=?", "t", profile);
     if (r == 0)
-        r = step(c, s, err);
+        r = catalog_step(c, s, err);
     if (r < 0)
         return r;
     if (r == 0)
         return kymo_err_set(err, -ENOENT, "there is no profile %.200s", profile);
-    read_profile(s, ret);
+    catalog_read_profile(s, ret);
     return 0;
 }
 
@@ -97,8 +92,8 @@ int catalog_list(struct catalog *c, const char *capture, int (*each)(void *ctx, 
                             capture);
     if (r < 0)
         return r;
-    while ((r = step(c, s, err)) == 1) {
-        read_profile(s, &p);
+    while ((r = catalog_step(c, s, err)) == 1) {
+        catalog_read_profile(s, &p);
         r = each(ctx, &p);
         if (r != 0)
             return r;
@@ -106,24 +101,94 @@ int catalog_list(struct catalog *c, const char *capture, int (*each)(void *ctx, 
     return r;
 }
 
+void catalog_read_capture(sqlite3_stmt *s, struct catalog_capture *capture)
+{
+    *capture = (struct catalog_capture){0};
+    catalog_text(s, 0, capture->id, sizeof capture->id);
+    catalog_text(s, 1, capture->state, sizeof capture->state);
+    catalog_text(s, 2, capture->reason, sizeof capture->reason);
+    capture->files = (uint64_t)sqlite3_column_int64(s, 3);
+    capture->bytes = (uint64_t)sqlite3_column_int64(s, 4);
+    catalog_text(s, 5, capture->job, sizeof capture->job);
+    catalog_text(s, 6, capture->host, sizeof capture->host);
+    capture->rank = (uint32_t)sqlite3_column_int64(s, 7);
+    catalog_text(s, 8, capture->mode, sizeof capture->mode);
+    catalog_text(s, 9, capture->trigger, sizeof capture->trigger);
+    capture->first_execution = (uint64_t)sqlite3_column_int64(s, 10);
+    capture->execution_count = (uint64_t)sqlite3_column_int64(s, 11);
+    capture->start_ns = sqlite3_column_int64(s, 12);
+    capture->end_ns = sqlite3_column_int64(s, 13);
+    capture->received_ns = sqlite3_column_int64(s, 14);
+    catalog_text(s, 15, capture->instance_type, sizeof capture->instance_type);
+    catalog_text(s, 16, capture->driver_version, sizeof capture->driver_version);
+    catalog_text(s, 17, capture->runtime_version, sizeof capture->runtime_version);
+    catalog_text(s, 18, capture->writer, sizeof capture->writer);
+}
+
+#define CAPTURES "SELECT " CATALOG_CAPTURE_COLUMNS " FROM captures c JOIN capture_states s ON s.id = c.id "
+
 int catalog_list_captures(struct catalog *c, int (*each)(void *ctx, const struct catalog_capture *capture), void *ctx,
                           struct kymo_err *err)
 {
     sqlite3_stmt *s KYMO_CLEANUP(catalog_finalize) = NULL;
-    int r = catalog_prepare(c, &s, err,
-                            "SELECT id, state, reason, files, bytes FROM capture_states ORDER BY received_ns, id", "");
+    struct catalog_capture capture;
+    int r = catalog_prepare(c, &s, err, CAPTURES "ORDER BY c.received_ns, c.id", "");
     if (r < 0)
         return r;
-    while ((r = step(c, s, err)) == 1) {
-        struct catalog_capture capture;
-        catalog_text(s, 0, capture.id, sizeof capture.id);
-        catalog_text(s, 1, capture.state, sizeof capture.state);
-        catalog_text(s, 2, capture.reason, sizeof capture.reason);
-        capture.files = (uint64_t)sqlite3_column_int64(s, 3);
-        capture.bytes = (uint64_t)sqlite3_column_int64(s, 4);
+    while ((r = catalog_step(c, s, err)) == 1) {
+        catalog_read_capture(s, &capture);
         r = each(ctx, &capture);
         if (r != 0)
             return r;
     }
+    return r;
+}
+
+int catalog_find_capture(struct catalog *c, const char *id, struct catalog_capture *ret, struct kymo_err *err)
+{
+    sqlite3_stmt *s KYMO_CLEANUP(catalog_finalize) = NULL;
+    int r = catalog_prepare(c, &s, err, CAPTURES "WHERE c.id=?", "t", id);
+    if (r == 0)
+        r = catalog_step(c, s, err);
+    if (r < 0)
+        return r;
+    if (r == 0)
+        return kymo_err_set(err, -ENOENT, "there is no capture %.100s", id);
+    catalog_read_capture(s, ret);
+    return 0;
+}
+
+int catalog_list_labels(struct catalog *c, const char *capture,
+                        int (*each)(void *ctx, const char *key, const char *value), void *ctx, struct kymo_err *err)
+{
+    sqlite3_stmt *s KYMO_CLEANUP(catalog_finalize) = NULL;
+    char key[MANIFEST_TEXT_MAX + 1], value[MANIFEST_TEXT_MAX + 1];
+    int r = catalog_prepare(c, &s, err, "SELECT key, value FROM labels WHERE capture=? ORDER BY key", "t", capture);
+    if (r < 0)
+        return r;
+    while ((r = catalog_step(c, s, err)) == 1) {
+        catalog_text(s, 0, key, sizeof key);
+        catalog_text(s, 1, value, sizeof value);
+        r = each(ctx, key, value);
+        if (r != 0)
+            return r;
+    }
+    return r;
+}
+
+int catalog_count(struct catalog *c, uint64_t ret[static CATALOG_STATE_MAX], struct kymo_err *err)
+{
+    sqlite3_stmt *s KYMO_CLEANUP(catalog_finalize) = NULL;
+    uint64_t counts[CATALOG_STATE_MAX] = {0};
+    char state[16];
+    int r = catalog_prepare(c, &s, err, "SELECT state, count(*) FROM profiles GROUP BY state", "");
+    if (r < 0)
+        return r;
+    while ((r = catalog_step(c, s, err)) == 1) {
+        catalog_text(s, 0, state, sizeof state);
+        counts[state_of(state)] += (uint64_t)sqlite3_column_int64(s, 1);
+    }
+    if (r == 0)
+        memcpy(ret, counts, sizeof counts);
     return r;
 }

@@ -120,7 +120,7 @@ static void on_signal(uv_signal_t *handle, int number)
 
 static int open_tls(const struct collector_config *config, struct tls_context **ret, struct kymo_err *err)
 {
-    const struct tls_files files = {config->tls_cert, config->tls_key, config->tls_ca};
+    const struct tls_files files = {.cert = config->tls_cert, .key = config->tls_key, .ca = config->tls_ca};
     return config->tls_cert ? tls_context_new(TLS_SERVER, &files, ret, err) : 0;
 }
 

@@ -25,6 +25,7 @@ libc6-dev
 libinih-dev
 libisal-dev
 libjansson-dev
+libmicrohttpd-dev
 libprotobuf-c-dev
 libseccomp-dev
 libsqlite3-dev

@@ -296,6 +296,13 @@ static void test_files_are_named(void **state)
     assert_non_null(strstr(err.text, "server.key"));
     files = (struct tls_files){.cert = cert, .key = key};
     assert_int_equal(tls_context_new(TLS_SERVER, &files, &c, &err), -EINVAL);
+    files.any_client = true;
+    assert_int_equal(tls_context_new(TLS_CLIENT, &files, &c, &err), -EINVAL);
+    files.ca = cert;
+    assert_int_equal(tls_context_new(TLS_SERVER, &files, &c, &err), -EINVAL);
+    files.ca = NULL;
+    assert_int_equal(tls_context_new(TLS_SERVER, &files, &c, &err), 0);
+    tls_context_free(c);
 }
 
 int main(void)

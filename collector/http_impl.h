@@ -1,0 +1,91 @@
+/* What the files of the HTTP server share. */
+#ifndef KYMO_COLLECTOR_HTTP_IMPL_H
+#define KYMO_COLLECTOR_HTTP_IMPL_H
+
+#include <microhttpd.h>
+
+#include "base/buf.h"
+#include "collector/http.h"
+#include "collector/http_route.h"
+#include "collector/http_target.h"
+
+enum http_phase { HTTP_READING, HTTP_KEPT, HTTP_SENDING };
+
+/* One connection: what it is at, since when. Ended from outside by shutting its socket down. */
+struct http_conn {
+    struct http_conn *prev, *next;
+    int fd;
+    enum http_phase phase;
+    uint64_t since_ms;
+    bool ended;
+};
+
+struct http_request {
+    struct http *http; /* NULL once that is closed */
+    struct http_request *prev, *next;
+    struct MHD_Connection *mhd;
+    struct http_conn *conn;
+    struct http_target target;
+    struct kymo_err bad; /* of the target */
+    const struct http_route *route;
+    struct kymo_buf body;
+    struct MHD_Response *response; /* made, not queued yet */
+    unsigned status;
+    uint64_t kept_ms;
+    size_t dropped; /* bytes of a body that nobody wants */
+    bool begun, suspended;
+    bool attached; /* libmicrohttpd has it */
+    bool owed;     /* a handler has it */
+    bool answered;
+};
+
+struct http {
+    uv_loop_t *loop;
+    struct http_config config;
+    bool loopback, closing;
+    struct MHD_Daemon *daemon;
+    struct net_listener *listener; /* with TLS */
+    int port;
+    uv_poll_t poll;
+    uv_timer_t timer, sweep; /* libmicrohttpd's, ours */
+    int handles;             /* open ones */
+    struct http_conn *conns;
+    struct http_request *requests;
+    struct http_figures figures;
+};
+
+#define HTTP_LIST_ADD(head, item)                                                                                      \
+    do {                                                                                                               \
+        (item)->prev = NULL;                                                                                           \
+        (item)->next = (head);                                                                                         \
+        if (head)                                                                                                      \
+            (head)->prev = (item);                                                                                     \
+        (head) = (item);                                                                                               \
+    } while (0)
+#define HTTP_LIST_REMOVE(head, item)                                                                                   \
+    do {                                                                                                               \
+        if ((item)->next)                                                                                              \
+            (item)->next->prev = (item)->prev;                                                                         \
+        if ((item)->prev)                                                                                              \
+            (item)->prev->next = (item)->next;                                                                         \
+        else                                                                                                           \
+            (head) = (item)->next;                                                                                     \
+    } while (0)
+
+void http_conn_phase(struct http *h, struct http_conn *c, enum http_phase phase);
+/* libmicrohttpd has something to do that its descriptor does not show, such as a connection resumed. */
+void http_wake(struct http *h);
+void http_refuse(struct http *h, enum http_refusal why);
+
+/* libmicrohttpd's callbacks for requests; cls is the server. */
+void *http_request_begin(void *cls, const char *uri, struct MHD_Connection *mhd);
+enum MHD_Result http_request_turn(void *cls, struct MHD_Connection *mhd, const char *url, const char *method,
+                                  const char *version, const char *upload, size_t *upload_size, void **con_cls);
+void http_request_end(void *cls, struct MHD_Connection *mhd, void **con_cls, enum MHD_RequestTerminationCode code);
+/* Gives those that handlers keep for too long, or all, an answer from us. */
+void http_request_expire(struct http *h, uint64_t before_ms, unsigned status, const char *code, const char *text);
+
+/* Listens with TLS, and hands what it decrypts to libmicrohttpd through socket pairs. */
+int http_tls_listen(struct http *h, struct net *net, struct kymo_err *err) KYMO_MUST_CHECK;
+
+#endif
