@@ -1,11 +1,13 @@
 """kymo verify: closed with counters, unverifiable without, open where a loss has no number. Exit codes 0, 3, 1; 4 when nothing
 can be read."""
 
+import struct
 import subprocess
 
 import pytest
 
 import profiles
+from ntff_reader import crc32c
 from profiles import BIN, Cell
 
 
@@ -76,3 +78,33 @@ def test_unreadable_is_no_violation(tmp_path):
     assert verify(tmp_path / "absent")[0] == 4
     (tmp_path / "LossLedger.parquet").write_bytes(b"PAR1 this is none")
     assert verify(tmp_path)[0] == 4
+
+
+def lower_counter(path, tag=b"\x80\x3f"):
+    """Makes an `emitted` (field 1008) one less, in place: its ring then stores more than it emitted. The file stays whole."""
+    data = bytearray(path.read_bytes())
+    size, = struct.unpack_from("<Q", data, 0x10)
+    at = data.find(tag, 128)
+    while data[at + 2] & 0x7F in (0, 1):
+        at = data.find(tag, at + 1)
+        assert 0 < at < 128 + size, "no counter found"
+    data[at + 2] -= 1
+    struct.pack_into("<I", data, 0x40, crc32c(data[128:128 + size]))
+    struct.pack_into("<I", data, 0x7C, crc32c(data[:0x7C]))
+    path.write_bytes(data)
+
+
+def test_contradicting_counters_are_told_and_prove_nothing(directory):
+    ntff, neff, _ = profiles.make_ntff(directory, Cell("mlp", "trn2", 1, "contradicting", 2, (), 1, True))
+    lower_counter(ntff)
+    tables = profiles.process(ntff, [neff], directory / "tables" / "contradicting")
+    code, out = verify(tables)
+    assert code == 3
+    assert [line for line in rings(out).values() if "unverifiable" in line]
+    assert out.splitlines()[-1].endswith(": unverifiable")
+    told = profiles.run(BIN / "kymo", "query", tables, "--format", "csv",
+                        "SELECT count(*) FROM Warning WHERE message LIKE '%contradict the stored records%'")
+    assert int(told.splitlines()[1]) >= 1
+    causes = profiles.run(BIN / "kymo", "query", tables, "--format", "csv",
+                          "SELECT count(*) FROM LossLedger WHERE cause = 'counters_contradict'")
+    assert int(causes.splitlines()[1]) >= 1
