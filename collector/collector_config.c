@@ -1,9 +1,14 @@
 #include "collector/collector_config.h"
 
+#include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 
-#include "collector/external.h"
-#include "collector/work_queue.h"
+#include "base/alloc.h"
+
+#define FILE_SIZE_MAX ((uint64_t)1 << 40)
+#define DESCRIPTORS 1024
 
 #define AT(field) .offset = offsetof(struct collector_config, field)
 
@@ -143,14 +148,18 @@ static const struct kymo_option rows[] = {
     {0},
 };
 
-const struct kymo_options collector_options = {
+static const struct kymo_options options = {
     .program = "kymo-collector",
-    .about = "Receives captures of daemons, keeps them, and makes profiles of them.\n"
-             "One line on stdout names the addresses once all is ready. Stops on SIGTERM and SIGINT.",
+    .about = "Receives captures of daemons, keeps them, and makes profiles of them. Every option is a key of the\n"
+             "configuration file too. One line on stdout names the ports once all is ready.\n"
+             "SIGTERM and SIGINT stop it, SIGHUP reads the file and the certificates again.",
     .rows = rows,
 };
 
-int collector_config_check(const struct collector_config *c, struct kymo_err *err)
+const struct kymo_ini_spec collector_ini = {.options = &options};
+
+/* What one value alone cannot say. */
+static int check(const struct collector_config *c, struct kymo_err *err)
 {
     if (!c->data_path || !*c->data_path)
         return kymo_err_set(err, -EINVAL, "data-path is needed: where the store is or will be");
@@ -166,4 +175,118 @@ int collector_config_check(const struct collector_config *c, struct kymo_err *er
         return 0;
     const struct external x = {.command = c->processor, .schema_version = c->processor_schema};
     return external_check(&x, err);
+}
+
+struct collector_settings *collector_settings_free(struct collector_settings *s)
+{
+    if (s)
+        kymo_ini_free(s->ini);
+    kymo_free(s);
+    return NULL;
+}
+
+static void settings_freep(struct collector_settings **s)
+{
+    collector_settings_free(*s);
+}
+
+static int finish(struct collector_settings *s, struct kymo_err *err)
+{
+    const struct collector_config *v = &s->values;
+    s->external = (struct external){
+        .command = v->processor,
+        .schema_version = v->processor_schema,
+        .limits = {.memory = v->processor_memory,
+                   .file_size = FILE_SIZE_MAX,
+                   .wall_ms = 1000 * v->processor_time_s,
+                   .descriptors = DESCRIPTORS},
+    };
+    return check(v, err);
+}
+
+int collector_settings_load(int argc, char *const *argv, struct collector_settings **ret, struct kymo_err *err)
+{
+    struct collector_settings *s KYMO_CLEANUP(settings_freep) = KYMO_NEW(struct collector_settings);
+    if (!s)
+        return kymo_err_set(err, -ENOMEM, "no memory for settings");
+    int r = kymo_ini_load(&collector_ini, argc, argv, &s->values, &s->ini, err);
+    if (r != KYMO_OPTIONS_PARSED)
+        return r;
+    r = finish(s, err);
+    if (r == 0)
+        *ret = KYMO_TAKE(s);
+    return r < 0 ? r : KYMO_OPTIONS_PARSED;
+}
+
+int collector_settings_main(int argc, char *const *argv, struct collector_settings **ret)
+{
+    struct kymo_err err = {0};
+    struct collector_settings *s KYMO_CLEANUP(settings_freep) = KYMO_NEW(struct collector_settings);
+    if (!s)
+        return 1;
+    int code = kymo_ini_main(&collector_ini, argc, argv, &s->values, &s->ini);
+    if (code >= 0)
+        return code;
+    if (finish(s, &err) < 0) {
+        (void)fprintf(stderr, "kymo-collector: %s; see kymo-collector --help\n", err.text);
+        return 2;
+    }
+    *ret = KYMO_TAKE(s);
+    return -1;
+}
+
+struct work_queue_config collector_settings_work(const struct collector_settings *s, const char *process_program)
+{
+    const struct collector_config *v = &s->values;
+    return (struct work_queue_config){
+        .process_program = process_program,
+        .limits = {.memory = v->memory,
+                   .file_size = FILE_SIZE_MAX,
+                   .cpu_s = v->time_limit_s,
+                   .wall_ms = 1000 * v->time_limit_s,
+                   .descriptors = DESCRIPTORS},
+        .external = v->processor ? &s->external : NULL,
+        .children = (unsigned)v->jobs,
+        .retry_ms = 1000 * v->retry_s,
+    };
+}
+
+bool collector_reloads(const char *key)
+{
+    static const char *const keys[] = {
+        "tls-cert",  "tls-key",          "tls-ca",           "jobs",           "memory", "time-limit", "retry",
+        "processor", "processor-schema", "processor-memory", "processor-time", "log",
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strcmp(keys[i], key) == 0)
+            return true;
+    return false;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static bool same(const struct kymo_option *row, const void *a, const void *b)
+{
+    const char *x = (const char *)a + row->offset, *y = (const char *)b + row->offset;
+    switch (row->type) {
+    case KYMO_OPTION_FLAG:
+        return *(const bool *)x == *(const bool *)y;
+    case KYMO_OPTION_TEXT:
+        return same_text(*(const char *const *)(const void *)x, *(const char *const *)(const void *)y);
+    case KYMO_OPTION_CHOICE:
+        return *(const int *)(const void *)x == *(const int *)(const void *)y;
+    default:
+        return *(const uint64_t *)(const void *)x == *(const uint64_t *)(const void *)y;
+    }
+}
+
+void collector_settings_compare(const struct collector_settings *a, const struct collector_settings *b,
+                                void (*each)(void *ctx, const char *key), void *ctx)
+{
+    for (const struct kymo_option *row = rows; row->name; row++)
+        if (!collector_reloads(row->name) && !same(row, &a->values, &b->values))
+            each(ctx, row->name);
 }

@@ -1,11 +1,16 @@
-/* The collector's settings: one table of options for the command line, the configuration file and CONFIG.md. */
+/*
+ * The collector's settings: one table of options for the command line, the configuration file and CONFIG.md, and what
+ * the other modules take of them.
+ */
 #ifndef KYMO_COLLECTOR_CONFIG_H
 #define KYMO_COLLECTOR_CONFIG_H
 
+#include "base/ini.h"
 #include "base/options.h"
+#include "collector/work_queue.h"
 
 struct collector_config {
-    const char *config, *ports_file; /* command line only */
+    const char *config, *ports_file;
     const char *data_path;
     uint64_t reserve;
     const char *listen, *tls_cert, *tls_key, *tls_ca;
@@ -18,9 +23,29 @@ struct collector_config {
     int log_level;
 };
 
-extern const struct kymo_options collector_options;
+extern const struct kymo_ini_spec collector_ini;
 
-/* What one value alone cannot say. -EINVAL with the reason. */
-int collector_config_check(const struct collector_config *c, struct kymo_err *err) KYMO_MUST_CHECK;
+/* Settings with the texts they point to; a reload makes another one. */
+struct collector_settings {
+    struct collector_config values;
+    struct kymo_ini *ini;
+    struct external external; /* the table's processor rows */
+};
+
+/* Defaults, file, command line. Returns an enum kymo_options_outcome or a negative errno. */
+int collector_settings_load(int argc, char *const *argv, struct collector_settings **ret,
+                            struct kymo_err *err) KYMO_MUST_CHECK;
+/* For main, as kymo_ini_main. */
+int collector_settings_main(int argc, char *const *argv, struct collector_settings **ret) KYMO_MUST_CHECK;
+struct collector_settings *collector_settings_free(struct collector_settings *s); /* NULL is fine; returns NULL */
+
+/* The limits and programs of a work queue. It points into s and to process_program. */
+struct work_queue_config collector_settings_work(const struct collector_settings *s, const char *process_program);
+
+/* Whether a key takes effect on SIGHUP. */
+bool collector_reloads(const char *key);
+/* Calls back for each key that differs and takes effect at the next start only. */
+void collector_settings_compare(const struct collector_settings *a, const struct collector_settings *b,
+                                void (*each)(void *ctx, const char *key), void *ctx);
 
 #endif

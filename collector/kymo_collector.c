@@ -13,26 +13,25 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/ini.h"
 #include "base/log.h"
+#include "base/service.h"
 #include "base/sibling.h"
 #include "collector/collector_config.h"
 #include "collector/receiver.h"
 
 #define STOP_MS 10000 /* a disk that hangs does not keep the program from ending; it may be killed at any point */
-#define FILE_SIZE_MAX ((uint64_t)1 << 40)
-#define DESCRIPTORS 1024
+#define STORE_STILL_MS                                                                                                 \
+    300000 /* a disk may be slow; behind a thread that stands still for longer, watchdogs are not fed */
 
 struct collector {
     uv_loop_t loop;
     struct net *net;
     int argc;
     char **argv;
-    struct collector_config config;
-    struct kymo_ini *ini; /* texts of config */
+    struct collector_settings *settings;
+    struct service *service;
     char host[256];
     char process_program[PATH_MAX];
-    struct external external;
     struct tls_context *tls;
     struct intakes *intakes;
     struct store_thread *store;
@@ -41,8 +40,6 @@ struct collector {
     uv_timer_t deadline;
     bool stopping;
 };
-
-static const struct kymo_ini_spec ini_spec = {.options = &collector_options};
 
 static void say(void *ctx, int level, const char *text)
 {
@@ -107,45 +104,102 @@ static void begin_stop(struct collector *c)
         return;
     c->stopping = true;
     kymo_log(KYMO_LOG_INFO, "stopping");
+    service_stopping(c->service);
     (void)uv_timer_start(&c->deadline, on_deadline, STOP_MS, 0);
     receiver_stop(c->receiver);
+}
+
+static int open_tls(const struct collector_config *v, struct tls_context **ret, struct kymo_err *err)
+{
+    const struct tls_files files = {.cert = v->tls_cert, .key = v->tls_key, .ca = v->tls_ca};
+    return v->tls_cert ? tls_context_new(TLS_SERVER, &files, ret, err) : 0;
+}
+
+/* New settings on their way to the work queue; the old ones go when it has let go of them. */
+struct reload_job {
+    struct store_job job; /* first */
+    struct collector *collector;
+    struct collector_settings *settings, *old;
+};
+
+static bool reload_run(struct store_job *job, struct store_thread *t)
+{
+    const struct reload_job *j = (const struct reload_job *)job;
+    struct kymo_err err = {0};
+    const struct work_queue_config w = collector_settings_work(j->settings, j->collector->process_program);
+    if (store_thread_work(t) && work_queue_configure(store_thread_work(t), &w, &err) < 0)
+        kymo_log(KYMO_LOG_ERROR, "reload: %s", err.text);
+    store_thread_wake_work(t);
+    return true;
+}
+
+static void reload_done(struct store_job *job)
+{
+    struct reload_job *j = (struct reload_job *)job;
+    struct collector *c = j->collector;
+    collector_settings_free(j->old);
+    kymo_free(j);
+    if (!c->stopping)
+        service_ready(c->service, "receiving");
+    kymo_log(KYMO_LOG_INFO, "settings are read again");
+}
+
+static void say_unchanged(void *ctx, const char *key)
+{
+    (void)ctx;
+    kymo_log(KYMO_LOG_WARNING, "reload: %s changes at the next start", key);
+}
+
+/* All that can fail comes first: either the new settings hold, or the old ones. */
+static int load_again(struct collector *c, struct collector_settings **s, struct tls_context **tls,
+                      struct reload_job **job, struct kymo_err *err)
+{
+    int r = collector_settings_load(c->argc, c->argv, s, err);
+    if (r < 0)
+        return r;
+    if (c->tls && !(*s)->values.tls_cert)
+        return kymo_err_set(err, -EINVAL, "TLS cannot be given up while running");
+    r = c->tls ? open_tls(&(*s)->values, tls, err) : 0;
+    if (r < 0)
+        return r;
+    *job = KYMO_NEW(struct reload_job);
+    return *job ? 0 : kymo_err_set(err, -ENOMEM, "no memory for new settings");
+}
+
+static void reload(struct collector *c)
+{
+    struct collector_settings *s = NULL;
+    struct tls_context *tls = NULL;
+    struct reload_job *j = NULL;
+    struct kymo_err err = {0};
+    service_reloading(c->service);
+    if (load_again(c, &s, &tls, &j, &err) < 0) {
+        kymo_log(KYMO_LOG_ERROR, "reload: %s; the former settings stay", err.text);
+        collector_settings_free(s);
+        tls_context_free(tls);
+        service_ready(c->service, "receiving; the last reload has failed");
+        return;
+    }
+    collector_settings_compare(c->settings, s, say_unchanged, c);
+    kymo_log_init("kymo-collector", (enum kymo_log_level)s->values.log_level);
+    if (tls) {
+        receiver_set_tls(c->receiver, tls);
+        tls_context_free(c->tls);
+        c->tls = tls;
+    }
+    *j = (struct reload_job){
+        .job = {.run = reload_run, .done = reload_done}, .collector = c, .settings = s, .old = c->settings};
+    c->settings = s;
+    store_thread_post(c->store, &j->job);
 }
 
 static void on_signal(uv_signal_t *handle, int number)
 {
     struct collector *c = handle->data;
-    if (number == SIGTERM || number == SIGINT)
+    if (number == SIGHUP && !c->stopping)
+        reload(c);
+    else if (number != SIGHUP)
         begin_stop(c);
-}
-
-static int open_tls(const struct collector_config *config, struct tls_context **ret, struct kymo_err *err)
-{
-    const struct tls_files files = {.cert = config->tls_cert, .key = config->tls_key, .ca = config->tls_ca};
-    return config->tls_cert ? tls_context_new(TLS_SERVER, &files, ret, err) : 0;
-}
-
-static struct work_queue_config work_config(struct collector *c)
-{
-    const struct collector_config *o = &c->config;
-    c->external = (struct external){
-        .command = o->processor,
-        .schema_version = o->processor_schema,
-        .limits = {.memory = o->processor_memory,
-                   .file_size = FILE_SIZE_MAX,
-                   .wall_ms = 1000 * o->processor_time_s,
-                   .descriptors = DESCRIPTORS},
-    };
-    return (struct work_queue_config){
-        .process_program = c->process_program,
-        .limits = {.memory = o->memory,
-                   .file_size = FILE_SIZE_MAX,
-                   .cpu_s = o->time_limit_s,
-                   .wall_ms = 1000 * o->time_limit_s,
-                   .descriptors = DESCRIPTORS},
-        .external = o->processor ? &c->external : NULL,
-        .children = (unsigned)o->jobs,
-        .retry_ms = 1000 * o->retry_s,
-    };
 }
 
 static int open_store(struct collector *c, struct kymo_err *err)
@@ -156,10 +210,10 @@ static int open_store(struct collector *c, struct kymo_err *err)
         r = intakes_new(&ic, &c->intakes, err);
     const struct store_thread_config sc = {
         .loop = &c->loop,
-        .data_path = c->config.data_path,
-        .reserve = c->config.reserve,
-        .work = work_config(c),
-        .no_work = c->config.no_work,
+        .data_path = c->settings->values.data_path,
+        .reserve = c->settings->values.reserve,
+        .work = collector_settings_work(c->settings, c->process_program),
+        .no_work = c->settings->values.no_work,
         .tick = on_tick,
         .changed = on_changed,
         .trouble = on_trouble,
@@ -175,16 +229,22 @@ static int open_store(struct collector *c, struct kymo_err *err)
 
 static int open_receiver(struct collector *c, struct kymo_err *err)
 {
+    int socket = -1;
+    int r = service_take_socket(c->service, "uplink", AF_UNSPEC, SOCK_STREAM, &socket, err);
+    if (r < 0 && r != -ENOENT)
+        return r;
     const struct receiver_config rc = {
         .net = c->net,
         .loop = &c->loop,
-        .address = c->config.listen,
+        .adopt = socket >= 0,
+        .socket = socket,
+        .address = c->settings->values.listen,
         .tls = c->tls,
-        .plain_anywhere = c->config.plain,
-        .max_connections = (unsigned)c->config.max_connections,
-        .max_per_host = (unsigned)c->config.max_per_host,
-        .window = (uint32_t)c->config.window,
-        .max_bytes = c->config.max_waiting,
+        .plain_anywhere = c->settings->values.plain,
+        .max_connections = (unsigned)c->settings->values.max_connections,
+        .max_per_host = (unsigned)c->settings->values.max_per_host,
+        .window = (uint32_t)c->settings->values.window,
+        .max_bytes = c->settings->values.max_waiting,
         .host = c->host,
         .store = c->store,
         .intakes = c->intakes,
@@ -192,7 +252,23 @@ static int open_receiver(struct collector *c, struct kymo_err *err)
         .idle = on_receiver_idle,
         .ctx = c,
     };
-    return receiver_new(&rc, &c->receiver, err);
+    r = receiver_new(&rc, &c->receiver, err);
+    if (r < 0 && (r == -EPERM || r == -EINVAL))
+        kymo_file_close(socket);
+    return r;
+}
+
+static uint64_t store_beats(void *ctx)
+{
+    return store_thread_beats(ctx);
+}
+
+static void say_ready(struct collector *c)
+{
+    const char *name = service_untaken(c->service);
+    if (name)
+        kymo_log(KYMO_LOG_WARNING, "there is no use for the inherited socket %s", name);
+    service_ready(c->service, "receiving");
 }
 
 /* Scripts that asked for any free port learn here which it became. */
@@ -203,7 +279,8 @@ static int tell_ports(const struct collector *c, struct kymo_err *err)
     printf("kymo-collector: ready, uplink port %d\n", receiver_port(c->receiver));
     if (fflush(stdout) != 0)
         kymo_log(KYMO_LOG_WARNING, "cannot write to stdout: %s", strerror(errno));
-    return c->config.ports_file ? kymo_file_write_atomic(c->config.ports_file, text, (size_t)n, err) : 0;
+    return c->settings->values.ports_file ? kymo_file_write_atomic(c->settings->values.ports_file, text, (size_t)n, err)
+                                          : 0;
 }
 
 static int watch_signals(struct collector *c, struct kymo_err *err)
@@ -237,29 +314,43 @@ static int open_all(struct collector *c, struct kymo_err *err)
     raise_descriptors();
     if (gethostname(c->host, sizeof c->host - 1) < 0)
         c->host[0] = '\0';
-    int r = open_tls(&c->config, &c->tls, err);
+    int r = open_tls(&c->settings->values, &c->tls, err);
     if (r == 0)
         r = net_new(&c->loop, &c->net, err);
     if (r == 0)
         r = watch_signals(c, err);
+    /* Before there are threads: it changes the environment. */
+    if (r == 0)
+        r = service_new(&c->loop, &c->service, err);
     if (r == 0)
         r = open_store(c, err);
     if (r == 0)
+        r = service_watch(c->service, "store", STORE_STILL_MS, store_beats, c->store, err);
+    if (r == 0)
         r = open_receiver(c, err);
-    return r < 0 ? r : tell_ports(c, err);
+    if (r == 0)
+        r = tell_ports(c, err);
+    if (r == 0)
+        say_ready(c);
+    return r;
 }
 
 static void close_all(struct collector *c)
 {
+    if (c->store)
+        service_unwatch(c->service, c->store);
+    if (c->receiver && !c->stopping)
+        receiver_stop(c->receiver);
     store_thread_free(c->store);
     receiver_free(c->receiver);
+    service_free(c->service);
     net_free(c->net);
     (void)uv_run(&c->loop, UV_RUN_NOWAIT);
     uv_walk(&c->loop, close_handle, NULL);
     (void)uv_run(&c->loop, UV_RUN_DEFAULT);
     intakes_free(c->intakes);
     tls_context_free(c->tls);
-    kymo_ini_free(c->ini);
+    collector_settings_free(c->settings);
 }
 
 static int run(struct collector *c)
@@ -283,17 +374,11 @@ static int run(struct collector *c)
 int main(int argc, char **argv)
 {
     static struct collector c;
-    struct kymo_err err = {0};
     c.argc = argc;
     c.argv = argv;
-    int code = kymo_ini_main(&ini_spec, argc, argv, &c.config, &c.ini);
+    int code = collector_settings_main(argc, argv, &c.settings);
     if (code >= 0)
         return code;
-    kymo_log_init("kymo-collector", (enum kymo_log_level)c.config.log_level);
-    if (collector_config_check(&c.config, &err) < 0) {
-        kymo_log(KYMO_LOG_ERROR, "%s; see kymo-collector --help", err.text);
-        kymo_ini_free(c.ini);
-        return 2;
-    }
+    kymo_log_init("kymo-collector", (enum kymo_log_level)c.settings->values.log_level);
     return run(&c);
 }

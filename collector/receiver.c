@@ -414,6 +414,8 @@ int receiver_new(const struct receiver_config *config, struct receiver **ret, st
     set_defaults(&r->config);
     const struct net_listener_config lc = {
         .address = config->address,
+        .adopt = config->adopt,
+        .socket = config->socket,
         .tls = config->tls,
         .plain_anywhere = config->plain_anywhere,
         .max_connections = r->config.max_connections,

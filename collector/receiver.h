@@ -24,7 +24,9 @@ struct receiver;
 struct receiver_config {
     struct net *net;
     uv_loop_t *loop;
-    const char *address;     /* as net_listener_config */
+    const char *address; /* as net_listener_config, as are the next two */
+    bool adopt;
+    int socket;
     struct tls_context *tls; /* NULL: plain. The caller's; see receiver_set_tls */
     bool plain_anywhere;
     unsigned max_connections; /* 0: RECEIVER_CONNECTIONS */

@@ -27,6 +27,7 @@ struct store_thread {
     int open_result;
     struct kymo_err open_err;
     atomic_bool stopping;
+    _Atomic uint64_t beats;
     uv_mutex_t mutex;
     struct list posted, over; /* under mutex */
     bool has_ended;           /* under mutex */
@@ -185,6 +186,7 @@ static void run_jobs(struct store_thread *t)
 {
     for (struct store_job *j = take_all(t, &t->posted), *next; j; j = next) {
         next = j->next;
+        atomic_fetch_add(&t->beats, 1);
         if (!j->run || j->run(j, t))
             store_thread_give_back(t, j);
         /* A processor that has ended is not kept waiting by a long row of bytes. */
@@ -201,6 +203,7 @@ static void run_thread(void *arg)
     uv_sem_post(&t->opened);
     t->work_due = true;
     while (opened && !atomic_load(&t->stopping)) {
+        atomic_fetch_add(&t->beats, 1);
         turn_work(t);
         wait_for_something(t);
         run_jobs(t);
@@ -303,6 +306,11 @@ struct store_thread *store_thread_free(struct store_thread *t)
     on_async(&t->async);
     uv_close((uv_handle_t *)&t->async, on_closed);
     return NULL;
+}
+
+uint64_t store_thread_beats(const struct store_thread *t)
+{
+    return atomic_load(&t->beats);
 }
 
 struct store *store_thread_store(struct store_thread *t)

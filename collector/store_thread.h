@@ -49,6 +49,9 @@ void store_thread_stop(struct store_thread *t);
 /* Waits for the thread. The loop must run once more before it is closed. NULL is fine; returns NULL. */
 struct store_thread *store_thread_free(struct store_thread *t);
 
+/* Moves about once a second as long as the thread does not hang; any thread. */
+uint64_t store_thread_beats(const struct store_thread *t);
+
 /* The following belong to the store's thread. */
 struct store *store_thread_store(struct store_thread *t);
 /* There is work for the queue. */

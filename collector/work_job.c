@@ -158,6 +158,10 @@ static int start_external(struct work_job *j, const struct work_queue_config *c,
 int work_job_start(struct work_job *j, const struct work_queue_config *c, struct kymo_err *err)
 {
     j->outcome = WORK_RUNNING;
+    /* The configuration may change while it is at work. */
+    j->wall_ms = j->external ? c->external->limits.wall_ms : c->limits.wall_ms;
+    if (j->external && c->external->schema_version)
+        (void)snprintf(j->external_schema, sizeof j->external_schema, "%s", c->external->schema_version);
     return j->external ? start_external(j, c, err) : start_kymo(j, c, err);
 }
 
@@ -180,13 +184,14 @@ static void set(struct work_job *j, enum work_outcome outcome, const char *reaso
 static void take_result(struct work_job *j, const struct work_queue_config *c)
 {
     struct kymo_err err = {0};
+    const struct external x = {.schema_version = *j->external_schema ? j->external_schema : NULL};
     const struct runner_report *report = runner_report(j->runner);
     if (!j->external && !report->finished) {
         set(j, WORK_FAILED, "kymo-process ended without a result");
         return;
     }
     if (j->external)
-        external_schema_version(c->external, j->output, j->schema_version, sizeof j->schema_version);
+        external_schema_version(&x, j->output, j->schema_version, sizeof j->schema_version);
     else
         (void)snprintf(j->schema_version, sizeof j->schema_version, "%s", KYMO_SCHEMA_VERSION);
     char *place KYMO_FREE = work_queue_place(c->data_path, j->profile.name);
@@ -263,7 +268,7 @@ void work_job_turn(struct work_job *j, const struct work_queue_config *c)
     case RUNNER_TIMED_OUT:
         j->outcome = WORK_FAILED;
         (void)snprintf(j->reason, sizeof j->reason, "the processor took longer than its limit of %llu ms",
-                       (unsigned long long)(j->external ? c->external->limits.wall_ms : c->limits.wall_ms));
+                       (unsigned long long)j->wall_ms);
         return;
     }
 }

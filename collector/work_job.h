@@ -26,6 +26,8 @@ struct work_job {
     struct publish_counts counts;
     uint64_t records;
     char schema_version[64];
+    char external_schema[64]; /* of the external processor's tables, unless it says its own */
+    uint64_t wall_ms;         /* its limit */
 };
 
 /* Fills paths from the manifest and makes an empty directory. */

@@ -58,12 +58,31 @@ static int make_directories(const struct work_queue *q, struct kymo_err *err)
     return r < 0 ? r : kymo_file_mkdirs(place, err);
 }
 
-int work_queue_open(const struct work_queue_config *config, struct work_queue **ret, struct kymo_err *err)
+static int check_config(const struct work_queue_config *config, struct kymo_err *err)
 {
     if (!config->children || config->children > WORK_QUEUE_CHILDREN_MAX)
         return kymo_err_set(err, -EINVAL, "%u processors at a time, 1 to %d are possible", config->children,
                             WORK_QUEUE_CHILDREN_MAX);
-    int r = config->external ? external_check(config->external, err) : 0;
+    return config->external ? external_check(config->external, err) : 0;
+}
+
+int work_queue_configure(struct work_queue *q, const struct work_queue_config *config, struct kymo_err *err)
+{
+    int r = check_config(config, err);
+    if (r < 0)
+        return r;
+    struct work_queue_config *c = &q->config;
+    c->process_program = config->process_program;
+    c->limits = config->limits;
+    c->external = config->external;
+    c->children = config->children;
+    c->retry_ms = config->retry_ms;
+    return 0;
+}
+
+int work_queue_open(const struct work_queue_config *config, struct work_queue **ret, struct kymo_err *err)
+{
+    int r = check_config(config, err);
     if (r < 0)
         return r;
     struct work_queue *q KYMO_CLEANUP(queue_freep) = KYMO_NEW(struct work_queue);
@@ -83,7 +102,7 @@ struct work_queue *work_queue_free(struct work_queue *q)
 {
     if (!q)
         return NULL;
-    for (size_t i = 0; i < q->config.children; i++)
+    for (size_t i = 0; i < WORK_QUEUE_CHILDREN_MAX; i++)
         if (q->slots[i].used)
             work_job_done(&q->slots[i].job);
     kymo_file_close(q->epoll);
@@ -139,6 +158,11 @@ static void processor_name(const struct work_queue *q, bool external, char *out,
 static int hand_over(struct work_queue *q, struct slot *s, struct kymo_err *err)
 {
     char name[64];
+    if (!q->config.external) {
+        /* It was taken out of the configuration meanwhile. */
+        s->job.outcome = WORK_FAILED;
+        return 0;
+    }
     processor_name(q, true, name, sizeof name);
     int r = catalog_hand_over(q->config.catalog, s->job.profile.name, name, err);
     if (r < 0)
@@ -237,10 +261,19 @@ static int take(struct work_queue *q, size_t i, const struct catalog_profile *p,
     return tell(q, s, err);
 }
 
+static int at_work(const struct work_queue *q)
+{
+    int n = 0;
+    for (size_t i = 0; i < WORK_QUEUE_CHILDREN_MAX; i++)
+        n += q->slots[i].used;
+    return n;
+}
+
+/* After a change of configuration there may be more at work than are to be. */
 static int start_waiting(struct work_queue *q, struct kymo_err *err)
 {
     struct catalog_profile p;
-    for (size_t i = 0; i < q->config.children; i++) {
+    for (size_t i = 0; i < WORK_QUEUE_CHILDREN_MAX && at_work(q) < (int)q->config.children; i++) {
         if (q->slots[i].used)
             continue;
         int r = catalog_next(q->config.catalog, now_ns(), &p, err);
@@ -256,9 +289,9 @@ static int start_waiting(struct work_queue *q, struct kymo_err *err)
 
 int work_queue_turn(struct work_queue *q, struct kymo_err *err)
 {
-    int running = 0, failed = 0;
+    int running, failed = 0;
     struct kymo_err *first = err;
-    for (size_t i = 0; i < q->config.children; i++) {
+    for (size_t i = 0; i < WORK_QUEUE_CHILDREN_MAX; i++) {
         if (!q->slots[i].used)
             continue;
         int r = turn_slot(q, &q->slots[i], first);
@@ -269,8 +302,7 @@ int work_queue_turn(struct work_queue *q, struct kymo_err *err)
     }
     if (failed == 0)
         failed = start_waiting(q, err);
-    for (size_t i = 0; i < q->config.children; i++)
-        running += q->slots[i].used;
+    running = at_work(q);
     return failed < 0 ? failed : running;
 }
 
@@ -282,7 +314,7 @@ int work_queue_fd(const struct work_queue *q)
 int work_queue_timeout_ms(const struct work_queue *q)
 {
     int64_t least = -1;
-    for (size_t i = 0; i < q->config.children; i++) {
+    for (size_t i = 0; i < WORK_QUEUE_CHILDREN_MAX; i++) {
         const struct slot *s = &q->slots[i];
         if (!s->used)
             continue;

@@ -34,6 +34,12 @@ struct work_queue;
 /* Empties <data-path>/work, where a predecessor may have left something. */
 int work_queue_open(const struct work_queue_config *config, struct work_queue **ret,
                     struct kymo_err *err) KYMO_MUST_CHECK;
+/*
+ * Other limits, programs and numbers from now on; data_path, catalog, raw, changed and ctx stay. What is at work goes
+ * on under the old limits. What the former configuration pointed to is not used afterwards. -EINVAL as work_queue_open.
+ */
+int work_queue_configure(struct work_queue *q, const struct work_queue_config *config,
+                         struct kymo_err *err) KYMO_MUST_CHECK;
 /* Ends what is running; those profiles stay processing, and catalog_recover queues them. */
 struct work_queue *work_queue_free(struct work_queue *q);
 
