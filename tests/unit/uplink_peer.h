@@ -17,7 +17,7 @@ struct uplink_peer_capture {
     struct uplink_send_item *items;
     uint8_t **data; /* of each item */
     bool offered, stored;
-    unsigned refused;
+    size_t refused;
     int why;
     char text[WIRE_TEXT_MAX + 1];
     uint64_t retry_ms; /* of the loop's clock */
@@ -37,14 +37,16 @@ struct uplink_peer {
     struct tls_context *tls;
     struct uplink_peer_capture captures[UPLINK_PEER_CAPTURES];
     size_t n, stored;
-    unsigned connections, breaks, requests, refusals, loss_messages, losses;
+    size_t connections, breaks, requests, refusals, loss_messages, losses;
     int last_code; /* why there is no connection */
     char last_text[KYMO_ERR_TEXT_MAX];
     char last_losses[256]; /* "profile ring cause records" of the last loss */
     bool give_up;          /* refused captures are not offered again */
     const char *refuse;    /* capture requests, with this text; NULL: answered with the id "wanted-1" */
     bool silent;           /* capture requests are not answered */
-    uint64_t pause_after;  /* stops sending after so many bytes of a capture; 0: never */
+    uint64_t stall_after;  /* sends nothing any more after so many bytes of captures; 0: never */
+    uint64_t read;         /* bytes of captures that were sent */
+    size_t hellos;
 };
 
 /* host and tls must outlive it. */

@@ -100,7 +100,7 @@ int main(int argc, char **argv)
             return 1;
     uplink_peer_connect(&p, (int)args.port);
     uint64_t end = uv_now(&loop) + args.seconds * 1000, all = 0;
-    unsigned refusals = 0, losses = 0;
+    size_t refusals = 0, losses = 0;
     while (uv_now(&loop) < end && (!all || uv_now(&loop) < all + args.stay_ms)) {
         (void)uv_run(&loop, UV_RUN_ONCE);
         for (size_t i = 0; p.refusals > refusals && i < p.n; i++)
@@ -116,7 +116,7 @@ int main(int argc, char **argv)
             all = uv_now(&loop);
         (void)fflush(stdout);
     }
-    printf("stored %zu of %zu, connections %u\n", p.stored, p.n, p.connections);
+    printf("stored %zu of %zu, connections %zu\n", p.stored, p.n, p.connections);
     bool whole = p.stored == p.n;
     uplink_peer_done(&p);
     net_free(net);
