@@ -37,6 +37,8 @@ struct config_policy {
 enum config_mode { CONFIG_MODEL, CONFIG_CONTINUOUS, CONFIG_SESSION };
 enum config_armed { CONFIG_ARMED_NONE, CONFIG_ARMED_CONTINUOUS, CONFIG_ARMED_ON_FAILURE };
 
+enum config_bus { CONFIG_BUS_OFF, CONFIG_BUS_SYSTEM, CONFIG_BUS_SESSION };
+
 /* Numbers of the protocol for the choices above. */
 enum kymo_hook_mode config_mode(const struct config_policy *p);
 enum kymo_hook_mode config_armed(const struct config_policy *p);
@@ -67,6 +69,8 @@ struct config {
     uint64_t capture_timeout_s;
     double cpu_percent; /* of one core, over a minute; what goes beyond is shed (own_cost.h); 0: no limit */
     uint64_t disk_bytes_s, net_bytes_s;
+    const char *group; /* whose members may use the control socket and the bus; NULL: none */
+    int bus;           /* enum config_bus */
     const char *metrics, *host, *instance_type, *sysfs;
 
     const struct config_policy *inherit; /* while loading: what sections begin with */
