@@ -210,6 +210,8 @@ static int take_option(const struct kymo_options *spec, int argc, char *const *a
         if (value)
             return kymo_err_set(err, -EINVAL, "--%s: takes no value", row->name);
         value = "true";
+    } else if (!value && row->implied) {
+        value = row->implied;
     } else if (!value) {
         if (i >= argc || !strncmp(argv[i], "--", 2))
             return kymo_err_set(err, -EINVAL, "--%s: needs a value", row->name);
@@ -313,8 +315,9 @@ static void print_row(const struct kymo_option *row, FILE *out)
         (void)snprintf(left, sizeof left, "%s", row->name);
     } else {
         char letter[] = {'-', row->letter, ',', ' ', '\0'};
-        (void)snprintf(left, sizeof left, "%s--%s%s%s%s", row->letter ? letter : "    ", row->name,
-                       row->type == KYMO_OPTION_FLAG ? "" : " ", row->type == KYMO_OPTION_FLAG ? "" : shown_arg(row),
+        const char *before = row->type == KYMO_OPTION_FLAG ? "" : row->implied ? "[=" : " ";
+        (void)snprintf(left, sizeof left, "%s--%s%s%s%s%s", row->letter ? letter : "    ", row->name, before,
+                       row->type == KYMO_OPTION_FLAG ? "" : shown_arg(row), row->implied ? "]" : "",
                        row->type == KYMO_OPTION_LIST ? "..." : "");
     }
     (void)fprintf(out, "  %-34s %s", left, row->help ? row->help : "");

@@ -53,6 +53,7 @@ struct kymo_option {
     bool required;
     const char *arg;     /* what help shows for the value; NULL: VALUE */
     const char *def;     /* default, in the form a user would type; NULL: zero, NULL, or an empty list */
+    const char *implied; /* what --name stands for without =VALUE; then a value is never a separate argument */
     const char *choices; /* KYMO_OPTION_CHOICE: "mlp|attention" */
     uint64_t min, max;   /* KYMO_OPTION_U64 and KYMO_OPTION_SIZE */
     size_t offset;       /* of the value in the target structure */

@@ -7,6 +7,7 @@
 
 /* X(name, help) */
 #define KYMO_SUBCOMMANDS(X)                                                                                            \
+    X(capture, "capture a step of this host's jobs now")                                                               \
     X(disable, "take the hook out of systemd units")                                                                   \
     X(enable, "put the hook into systemd units")                                                                       \
     X(import, "put a capture into a store and make its profiles")                                                      \
@@ -17,6 +18,7 @@
     X(query, "run SQL over a profile's tables")                                                                        \
     X(reprocess, "make profiles of a store again")                                                                     \
     X(spool, "check, dump or repair a host's spool of captures")                                                       \
+    X(status, "show this host's daemon, its jobs and its spool")                                                       \
     X(verify, "prove that every record of a profile is accounted for")
 
 #define X(name, help) int kymo_##name##_main(int argc, char **argv);

@@ -20,6 +20,7 @@ struct args {
     double factor;
     int model;
     int mode;
+    uint64_t wait;
     struct kymo_option_list neffs;
     const char *profile;
     struct kymo_option_list rest;
@@ -52,6 +53,12 @@ static const struct kymo_option rows[] = {
      .offset = offsetof(struct args, model),
      .help = "a choice"},
     {.name = "mode", .type = KYMO_OPTION_CHOICE, .choices = "a|b", .offset = offsetof(struct args, mode), .help = "x"},
+    {.name = "wait",
+     .type = KYMO_OPTION_U64,
+     .arg = "SECONDS",
+     .implied = "60",
+     .offset = offsetof(struct args, wait),
+     .help = "a number, or none"},
     {.name = "neff", .letter = 'n', .type = KYMO_OPTION_LIST, .offset = offsetof(struct args, neffs), .help = "a list"},
     {.name = "PROFILE", .type = KYMO_OPTION_POSITIONAL, .offset = offsetof(struct args, profile), .help = "first"},
     {.name = "REST", .type = KYMO_OPTION_POSITIONALS, .offset = offsetof(struct args, rest), .help = "others"},
@@ -176,6 +183,21 @@ static void test_unexpected_argument(void **state)
     assert_string_equal(err.text, "\"x\": unexpected argument");
 }
 
+static void test_implied(void **state)
+{
+    (void)state;
+    struct args a;
+    struct kymo_err err;
+    assert_int_equal(PARSE(&a, &err, "-o", "d"), KYMO_OPTIONS_PARSED);
+    assert_int_equal(a.wait, 0);
+    assert_int_equal(PARSE(&a, &err, "-o", "d", "--wait", "7"), KYMO_OPTIONS_PARSED);
+    assert_int_equal(a.wait, 60);
+    assert_string_equal(a.profile, "7");
+    assert_int_equal(PARSE(&a, &err, "-o", "d", "--wait=7"), KYMO_OPTIONS_PARSED);
+    assert_int_equal(a.wait, 7);
+    assert_int_equal(PARSE(&a, &err, "-o", "d", "--wait="), -EINVAL);
+}
+
 static void test_outcomes(void **state)
 {
     (void)state;
@@ -204,6 +226,7 @@ static void test_help_names_every_row(void **state)
     assert_non_null(strstr(text, "-r, --ranks VALUE"));
     assert_non_null(strstr(text, "--model mlp|attention"));
     assert_non_null(strstr(text, "a number (default 4)"));
+    assert_non_null(strstr(text, "--wait[=SECONDS] "));
     kymo_free(text);
 }
 
@@ -215,6 +238,7 @@ int main(void)
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_list_maximum),
         cmocka_unit_test(test_unexpected_argument),
+        cmocka_unit_test(test_implied),
         cmocka_unit_test(test_outcomes),
         cmocka_unit_test(test_help_names_every_row),
     };
