@@ -13,11 +13,13 @@
 #include <uv.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/service.h"
 #include "daemon/captures.h"
 #include "daemon/config.h"
+#include "daemon/control.h"
 #include "daemon/hook_server.h"
 #include "daemon/host.h"
 #include "daemon/intake.h"
@@ -25,6 +27,7 @@
 #include "daemon/learned.h"
 #include "daemon/outbox.h"
 #include "daemon/own_cost.h"
+#include "daemon/say.h"
 
 #define SIGNALS 3
 #define TURNS_AT_END 200
@@ -45,6 +48,9 @@ struct kymod {
     struct jobs *jobs;
     struct outbox *outbox;
     struct hook_server *hooks;
+    struct control *control;
+    struct say_limit say;
+    uint64_t since_ns;
     uv_signal_t signals[SIGNALS];
     size_t nsignals;
 };
@@ -218,6 +224,34 @@ static int start_hooks(struct kymod *k, struct kymo_err *err)
     return hook_server_start(&k->loop, &h, &k->hooks, err);
 }
 
+static void note_control(void *ctx, const char *text)
+{
+    struct kymod *k = ctx;
+    say_limited(&k->say, KYMO_LOG_INFO, "%s", text);
+}
+
+static int start_control(struct kymod *k, struct kymo_err *err)
+{
+    char path[CONFIG_PATH_MAX + 32];
+    struct control_config c = {.path = path,
+                               .listen_fd = -1,
+                               .sources = {.loop = &k->loop,
+                                           .jobs = k->jobs,
+                                           .captures = k->captures,
+                                           .outbox = k->outbox,
+                                           .cost = k->cost,
+                                           .since_ns = k->since_ns},
+                               .note = note_control,
+                               .ctx = k};
+    (void)snprintf(path, sizeof path, "%s/%s", k->socket_dir, CONTROL_SOCKET_NAME);
+    int r = service_take_socket(k->service, "control", AF_UNIX, SOCK_STREAM, &c.listen_fd, err);
+    if (r == -ENOENT)
+        c.listen_fd = -1;
+    else if (r < 0)
+        return r;
+    return control_start(&k->loop, &c, &k->control, err);
+}
+
 static int start(struct kymod *k, struct kymo_err *err)
 {
     const struct own_cost_limits limits = cost_limits(k->config);
@@ -248,7 +282,8 @@ static int start(struct kymod *k, struct kymo_err *err)
         return r;
     const struct outbox_config o = outbox_config_of(k, k->config);
     if ((r = outbox_start(&k->loop, &o, &k->outbox, err)) < 0 ||
-        (r = captures_start(k->captures, k->jobs, k->outbox, err)) < 0 || (r = start_hooks(k, err)) < 0)
+        (r = captures_start(k->captures, k->jobs, k->outbox, err)) < 0 || (r = start_hooks(k, err)) < 0 ||
+        (r = start_control(k, err)) < 0)
         return r;
     return start_signals(k, err);
 }
@@ -258,6 +293,7 @@ static int start(struct kymod *k, struct kymo_err *err)
 static void stop(struct kymod *k)
 {
     service_stopping(k->service);
+    k->control = control_stop(k->control);
     if (k->captures)
         captures_stop(k->captures);
     k->hooks = hook_server_stop(k->hooks);
@@ -288,6 +324,7 @@ int main(int argc, char **argv)
     kymo_log_init("kymod", k.config->verbose ? KYMO_LOG_DEBUG : KYMO_LOG_INFO);
     (void)setenv("UV_THREADPOOL_SIZE", WORKERS, 0);
     raise_files();
+    k.since_ns = kymo_clock_mono_ns();
     k.argc = argc;
     k.argv = argv;
     if (uv_loop_init(&k.loop) < 0) {
