@@ -643,6 +643,37 @@ static void test_signals(void **state)
     }
 }
 
+/* A job that handles these signals itself goes on handling them, and closes in order: the session is whole. */
+static void test_handled_signals(void **state)
+{
+    static const int signals[] = {SIGINT, SIGTERM};
+    static const char *const more[] = {"--handle-signals", NULL}, *const says[] = {"rank 0: ends on SIGINT\n",
+                                                                                   "rank 0: ends on SIGTERM\n"};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct hook_peer_event e;
+
+        trigger(KYMO_HOOK_MODE_SESSION, 0, 1000000);
+        start_peer(HOOK_PEER_POLICY);
+        start_job(true, i == 0, "1000000", more, NULL);
+        (void)wait_for(KYMO_HOOK_STATE);
+        assert_true(hook_run_wait_text(&job, "step 20:"));
+        assert_int_equal(hook_peer_page(peer)->capturing, KYMO_HOOK_MODE_SESSION);
+        assert_int_equal(kill(job.pid, signals[i]), 0);
+        hook_run_wait(&job);
+        assert_int_equal(job.code, 4);
+        assert_non_null(strstr(job.text, says[i]));
+        e = wait_for(KYMO_HOOK_CAPTURED);
+        assert_true(e.u.captured.flags & KYMO_HOOK_CAPTURE_CUT);
+        assert_int_equal(captured_files("cap-1", ".ntff"), 1);
+        hook_peer_stop(peer);
+        peer = NULL;
+        assert_int_equal(kymo_file_remove_tree(job.intake, NULL), 0);
+        assert_int_equal(mkdir(job.intake, 0777), 0);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -679,6 +710,7 @@ int main(void)
         TEST(test_switched_off),
         TEST(test_restarted),
         TEST(test_signals),
+        TEST(test_handled_signals),
     };
 
     return cmocka_run_group_tests(tests, sim_fixture_setup, sim_fixture_teardown);

@@ -148,6 +148,23 @@ static void test_threads(void **state)
     assert_int_equal(e.u.unloaded.executions, 160000);
 }
 
+/* A capture under eight threads: one is made, nothing is lost or counted twice. */
+static void test_threads_captured(void **state)
+{
+    struct hook_peer_event e;
+
+    (void)state;
+    config.trigger = (struct kymo_hook_trigger){.seq = 1, .mode = KYMO_HOOK_MODE_MODEL, .id = "t", .execution = 0};
+    succeed("threads", "0", NULL);
+    e = wait_for(KYMO_HOOK_CAPTURED, 0);
+    assert_string_equal(e.u.captured.id, "t");
+    e = wait_for(KYMO_HOOK_UNLOADED, 0);
+    assert_int_equal(e.u.unloaded.executions, 160000);
+    assert_int_equal(hook_peer_count(peer, KYMO_HOOK_CAPTURED), 1);
+    assert_int_equal(hook_peer_count(peer, KYMO_HOOK_REFUSED), 0);
+    assert_int_equal(hook_run_files(job.intake, ".ntff"), 1);
+}
+
 /* More models than slots, loaded and unloaded under running ones. */
 static void test_churn(void **state)
 {
@@ -361,6 +378,7 @@ int main(void)
         TEST(test_exec),
         TEST(test_exec_takes_new_buffers),
         TEST(test_threads),
+        TEST(test_threads_captured),
         TEST(test_churn),
         TEST(test_leave),
         TEST(test_close_all),
