@@ -68,7 +68,7 @@ memory()
     local name=$1 expected=$2
     shift 2
     attend "$name" 0 2 3 1 15032385536 25769803776 0 2
-    hooked "$name" --sysfs "$work/$name/sysfs" "$@"
+    hooked "$name" --sysfs "$work/$name/sysfs" "$@" --instance trn2.3xlarge # with few files to make
     wait "$run" || [[ $expected = refused* ]] || die "$name: no capture"
     grep -q "^$expected" "$work/$name.log" || die "$name: $(tail -1 "$work/$name.log")"
 }

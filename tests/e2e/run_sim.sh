@@ -143,14 +143,14 @@ for linked in '' --linked; do
 done
 
 # Two jobs on the devices of one process, one of them too big for its core's memory; what is in use is seen in sysfs.
-"$sim" device --socket "$work/device.sock" --instance trn2.48xlarge --lnc 2 --truth "$work/shared-truth" --sysfs "$work/sysfs" --ready-fd 3 \
+"$sim" device --socket "$work/device.sock" --instance trn2.3xlarge --lnc 2 --truth "$work/shared-truth" --sysfs "$work/sysfs" --ready-fd 3 \
     3>"$work/ready" &
 device=$!
 for _ in $(seq 200); do
     [ ! -s "$work/ready" ] || break
     sleep 0.05
 done
-share=(--device "$work/device.sock" --instance trn2.48xlarge --lnc 2 --neff "$work/lnc2.neff" --output)
+share=(--device "$work/device.sock" --instance trn2.3xlarge --lnc 2 --neff "$work/lnc2.neff" --output)
 present=$work/sysfs/neuron0/neuron_core4/stats/memory_usage/device_mem/present
 [ "$(cat "$present")" = 0 ] || die "shared: memory is in use before there is a job"
 "$sim" run "${share[@]}" "$work/first" --ranks 2 --steps 100000 --step-ms 20 --first-core 2 --ballast 1G --mode session --handle-signals \
