@@ -113,6 +113,18 @@ int net_numeric(const char *text, struct sockaddr_storage *ret, struct kymo_err 
     return 0;
 }
 
+int net_listening(int fd, const char *name, struct sockaddr_storage *ret, struct kymo_err *err)
+{
+    int listens = 0;
+    socklen_t size = sizeof listens, len = sizeof *ret;
+    memset(ret, 0, sizeof *ret);
+    if (getsockname(fd, (struct sockaddr *)ret, &len) < 0 ||
+        (ret->ss_family != AF_INET && ret->ss_family != AF_INET6) ||
+        getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) < 0 || !listens)
+        return kymo_err_set(err, -EINVAL, "%s: descriptor %d is no listening TCP socket", name, fd);
+    return 0;
+}
+
 bool net_is_loopback(const struct sockaddr *addr)
 {
     if (addr->sa_family == AF_INET) {

@@ -35,6 +35,8 @@ struct net_address {
 int net_address_parse(const char *text, struct net_address *ret, struct kymo_err *err) KYMO_MUST_CHECK;
 /* The same where the host is a number, as a socket address. */
 int net_numeric(const char *text, struct sockaddr_storage *ret, struct kymo_err *err) KYMO_MUST_CHECK;
+/* The address of a TCP socket that somebody else has made to listen; -EINVAL: it is none. */
+int net_listening(int fd, const char *name, struct sockaddr_storage *ret, struct kymo_err *err) KYMO_MUST_CHECK;
 bool net_is_loopback(const struct sockaddr *addr);
 /* "127.0.0.1:3001" or "[::1]:3001". */
 void net_format(const struct sockaddr *addr, char ret[static NET_PEER_MAX]);

@@ -71,24 +71,11 @@ static void on_connection(uv_stream_t *stream, int status)
         net_conn_start(c, NET_HANDSHAKE_MS);
 }
 
-/* The address of a socket that somebody else has made. */
-static int look_at_socket(const struct net_listener *l, struct sockaddr_storage *ret, struct kymo_err *err)
-{
-    int listens = 0;
-    socklen_t size = sizeof listens, len = sizeof *ret;
-    if (getsockname(l->config.socket, (struct sockaddr *)ret, &len) < 0 ||
-        (ret->ss_family != AF_INET && ret->ss_family != AF_INET6) ||
-        getsockopt(l->config.socket, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) < 0 || !listens)
-        return kymo_err_set(err, -EINVAL, "%s: descriptor %d is no listening TCP socket", l->config.address,
-                            l->config.socket);
-    return 0;
-}
-
 static int start_listening(struct net_listener *l, struct kymo_err *err)
 {
     const char *text = l->config.address;
     struct sockaddr_storage addr;
-    int r = l->config.adopt ? look_at_socket(l, &addr, err) : net_numeric(text, &addr, err);
+    int r = l->config.adopt ? net_listening(l->config.socket, text, &addr, err) : net_numeric(text, &addr, err);
     if (r < 0)
         return r;
     if (!l->config.tls && !l->config.plain_anywhere && !net_is_loopback((const struct sockaddr *)&addr))

@@ -1,6 +1,7 @@
 #include "collector/http.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -41,6 +42,12 @@ void http_figures(const struct http *h, struct http_figures *ret)
 int http_port(const struct http *h)
 {
     return h->port;
+}
+
+void http_set_tls(struct http *h, struct tls_context *tls)
+{
+    if (h->listener)
+        net_listener_set_tls(h->listener, tls);
 }
 
 static void on_timer(uv_timer_t *timer);
@@ -85,13 +92,35 @@ void http_conn_phase(struct http *h, struct http_conn *c, enum http_phase phase)
 }
 
 /* libmicrohttpd closes a connection only by itself; it does when its socket is at an end. */
-static void end_connection(struct http *h, struct http_conn *c, enum http_refusal why)
+static void end_connection(struct http_conn *c)
 {
-    if (c->ended)
-        return;
     c->ended = true;
-    http_refuse(h, why);
     (void)shutdown(c->fd, SHUT_RDWR);
+}
+
+/*
+ * libmicrohttpd does not see that a client is gone when that came together with its last bytes: one edge tells of both,
+ * and a read that takes the bytes takes the edge with it.
+ */
+static bool has_left(const struct http_conn *c)
+{
+    char byte;
+    return recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+/* An inactive client falls to libmicrohttpd's own limit; this is for those that keep sending, or taking, a little. */
+static void sweep_connection(struct http *h, struct http_conn *c, uint64_t now)
+{
+    uint64_t limit = c->phase == HTTP_READING ? h->config.request_ms : h->config.send_ms, age = now - c->since_ms;
+    if (c->ended || c->phase == HTTP_KEPT)
+        return;
+    if (age > limit) {
+        if (c->phase != HTTP_READING || !c->served)
+            http_refuse(h, HTTP_REFUSED_SLOW);
+        end_connection(c);
+    } else if (c->phase == HTTP_READING && age > SWEEP_MS && has_left(c)) {
+        end_connection(c);
+    }
 }
 
 static void make_room(struct http *h, struct http_conn *newest)
@@ -100,7 +129,8 @@ static void make_room(struct http *h, struct http_conn *newest)
     for (struct http_conn *c = h->conns; c; c = c->next)
         if (c->phase == HTTP_READING && !c->ended && c->since_ms <= oldest->since_ms)
             oldest = c;
-    end_connection(h, oldest, HTTP_REFUSED_CROWDED);
+    http_refuse(h, HTTP_REFUSED_CROWDED);
+    end_connection(oldest);
 }
 
 static void begin_connection(struct http *h, struct MHD_Connection *mhd, void **context)
@@ -136,18 +166,14 @@ static void on_connection(void *cls, struct MHD_Connection *mhd, void **context,
     }
 }
 
-/* An inactive client falls to libmicrohttpd's own limit; this is for those that keep sending, or taking, a little. */
 static void on_sweep(uv_timer_t *timer)
 {
     struct http *h = timer->data;
     uint64_t now = uv_now(h->loop);
-    for (struct http_conn *c = h->conns; c; c = c->next) {
-        uint64_t limit = c->phase == HTTP_READING ? HTTP_REQUEST_MS : HTTP_SEND_MS;
-        if (c->phase != HTTP_KEPT && now - c->since_ms > limit)
-            end_connection(h, c, HTTP_REFUSED_SLOW);
-    }
-    if (now > HTTP_ANSWER_MS)
-        http_request_expire(h, now - HTTP_ANSWER_MS, 504, "timeout", "no answer in time; it may still come about");
+    for (struct http_conn *c = h->conns; c; c = c->next)
+        sweep_connection(h, c, now);
+    if (now > h->config.answer_ms)
+        http_request_expire(h, now - h->config.answer_ms, 504, "timeout", "no answer in time; it may still come about");
 }
 
 static void on_handle_closed(uv_handle_t *handle)
@@ -212,6 +238,30 @@ static int listen_on(const struct sockaddr_storage *addr, const char *name, int 
     return 0;
 }
 
+/* *ret: what listens; -1 with TLS, where a net_listener does. */
+static int find_socket(struct http *h, int *ret, struct kymo_err *err)
+{
+    struct sockaddr_storage addr;
+    const struct http_config *config = &h->config;
+    int r = config->adopt ? net_listening(config->socket, config->address, &addr, err)
+                          : net_numeric(config->address, &addr, err);
+    if (r == 0)
+        r = check(config, (const struct sockaddr *)&addr, err);
+    if (r < 0)
+        return r;
+    h->loopback = net_is_loopback((const struct sockaddr *)&addr);
+    *ret = -1;
+    if (config->tls)
+        return 0;
+    if (!config->adopt)
+        return listen_on(&addr, config->address, ret, err);
+    int flags = fcntl(config->socket, F_GETFL);
+    if (flags < 0 || fcntl(config->socket, F_SETFL, flags | O_NONBLOCK) < 0)
+        return kymo_err_set(err, -EINVAL, "%s: %s", config->address, strerror(errno));
+    *ret = config->socket;
+    return 0;
+}
+
 static int port_of(int fd)
 {
     struct sockaddr_storage addr = {0};
@@ -265,16 +315,10 @@ static int watch(struct http *h, struct kymo_err *err)
 
 static int start(struct http *h, struct net *net, struct kymo_err *err)
 {
-    struct sockaddr_storage addr;
-    int fd = -1;
-    int r = net_numeric(h->config.address, &addr, err);
-    if (r == 0)
-        r = check(&h->config, (const struct sockaddr *)&addr, err);
-    if (r == 0 && !h->config.tls)
-        r = listen_on(&addr, h->config.address, &fd, err);
+    int fd;
+    int r = find_socket(h, &fd, err);
     if (r < 0)
         return r;
-    h->loopback = net_is_loopback((const struct sockaddr *)&addr);
     h->port = fd < 0 ? 0 : port_of(fd);
     r = start_daemon(h, fd, err);
     if (r == 0)
@@ -290,8 +334,10 @@ int http_new(uv_loop_t *loop, struct net *net, const struct http_config *config,
         return kymo_err_set(err, -ENOMEM, "no memory for the HTTP server");
     h->loop = loop;
     h->config = *config;
-    if (h->config.max_connections == 0)
-        h->config.max_connections = HTTP_CONNECTIONS_MAX;
+    h->config.max_connections = config->max_connections ? config->max_connections : HTTP_CONNECTIONS_MAX;
+    h->config.request_ms = config->request_ms ? config->request_ms : HTTP_REQUEST_MS;
+    h->config.answer_ms = config->answer_ms ? config->answer_ms : HTTP_ANSWER_MS;
+    h->config.send_ms = config->send_ms ? config->send_ms : HTTP_SEND_MS;
     int r = start(h, net, err);
     if (r < 0)
         http_close(h);

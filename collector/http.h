@@ -41,19 +41,25 @@ struct http_route {
 
 /* Strings, routes and TLS must live as long as the server. */
 struct http_config {
-    const char *address;      /* numeric host and port; port 0: any free one */
-    struct tls_context *tls;  /* NULL: plain */
+    const char *address; /* numeric host and port; port 0: any free one. With adopt, a name for errors */
+    bool adopt;          /* socket listens already, as systemd hands it over; the server's from then on */
+    int socket;
+    struct tls_context *tls;  /* NULL: plain. See http_set_tls */
     bool plain_anywhere;      /* plain on other addresses than loopback: an explicit choice */
     const char *token;        /* NULL: everybody on this machine may; needed on other addresses than loopback */
     const char *const *names; /* more hosts that a Host header may name */
     size_t n_names;
-    unsigned max_connections; /* 0: HTTP_CONNECTIONS_MAX */
+    unsigned max_connections;                /* 0: HTTP_CONNECTIONS_MAX */
+    uint64_t request_ms, answer_ms, send_ms; /* 0: those above */
     const struct http_route *routes;
     size_t n_routes;
     void *ctx; /* of the handlers */
 };
 
-/* -EPERM: not on loopback, and without a token, or without TLS where plain was not chosen. */
+/*
+ * -EPERM: not on loopback, and without a token, or without TLS where plain was not chosen. What is to be adopted stays
+ * the caller's on failure only with that, and with -EINVAL.
+ */
 int http_new(uv_loop_t *loop, struct net *net, const struct http_config *config, struct http **ret,
              struct kymo_err *err) KYMO_MUST_CHECK;
 /*
@@ -62,6 +68,9 @@ int http_new(uv_loop_t *loop, struct net *net, const struct http_config *config,
  */
 struct http *http_close(struct http *h);
 int http_port(const struct http *h);
+/* For connections from now on, such as after new certificates, of a server with TLS; the former context may be freed.
+ */
+void http_set_tls(struct http *h, struct tls_context *tls);
 
 /* Why requests and connections were turned away, as the label of a metric. */
 #define HTTP_REFUSALS(X)                                                                                               \

@@ -17,7 +17,7 @@ struct http_conn {
     int fd;
     enum http_phase phase;
     uint64_t since_ms;
-    bool ended;
+    bool ended, served; /* served: an answer was given, so that it may as well be idle */
 };
 
 struct http_request {

@@ -37,6 +37,8 @@ void *http_request_begin(void *cls, const char *uri, struct MHD_Connection *mhd)
     q->mhd = mhd;
     q->conn = info ? info->socket_context : NULL;
     q->attached = true;
+    if (q->conn)
+        q->conn->served = false;
     kymo_buf_init(&q->body, HTTP_BODY_MAX);
     if (http_target_parse(uri, &q->target, &q->bad) == 0)
         q->bad.code = 0;
@@ -56,6 +58,8 @@ void http_request_end(void *cls, struct MHD_Connection *mhd, void **con_cls, enu
     q->attached = false;
     if (q->http)
         http_conn_phase(q->http, q->conn, HTTP_READING);
+    if (q->conn)
+        q->conn->served = true;
     free_request(q);
 }
 

@@ -167,6 +167,8 @@ int http_tls_listen(struct http *h, struct net *net, struct kymo_err *err)
     static const struct net_conn_ops ops = {.data = on_data, .writable = on_writable, .closed = on_closed};
     const struct net_listener_config config = {
         .address = h->config.address,
+        .adopt = h->config.adopt,
+        .socket = h->config.socket,
         .tls = h->config.tls,
         .max_connections = h->config.max_connections + 32,
         .accepted = on_accepted,

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "collector/catalog.h"
+#include "collector/catalog_impl.h"
 
 #define PENDING_MAX 64
 #define NTFF KYMO__MANIFEST__FILE__KIND__NTFF
@@ -257,6 +257,9 @@ int api_sample_new(uv_loop_t *loop, const char *data_path, unsigned n, struct ap
     s->loop = loop;
     s->source = (struct api_source){figures, hosts, reprocess, capture, s};
     int r = catalog_open(path, false, &s->catalog, err);
+    /* Nobody needs these to survive. */
+    if (r == 0)
+        r = catalog_script(s->catalog, "PRAGMA synchronous=OFF", err);
     if (r == 0)
         r = fill(s->catalog, n, err);
     *ret = s;

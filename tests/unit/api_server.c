@@ -18,7 +18,7 @@
 
 struct args {
     const char *data_path, *address, *token, *cert, *key;
-    uint64_t captures, connections;
+    uint64_t captures, connections, request_ms, answer_ms, send_ms;
     bool routes, plain;
     struct kymo_option_list names;
 };
@@ -26,6 +26,11 @@ struct args {
 #define TEXT(field, option, what)                                                                                      \
     {                                                                                                                  \
         .name = option, .type = KYMO_OPTION_TEXT, .offset = offsetof(struct args, field), .help = what                 \
+    }
+
+#define NUMBER(field, option, what)                                                                                    \
+    {                                                                                                                  \
+        .name = option, .type = KYMO_OPTION_U64, .def = "0", .offset = offsetof(struct args, field), .help = what      \
     }
 
 static const struct kymo_option rows[] = {
@@ -38,16 +43,11 @@ static const struct kymo_option rows[] = {
     TEXT(token, "token", "the bearer token"),
     TEXT(cert, "cert", "certificate, for TLS"),
     TEXT(key, "key", "its key"),
-    {.name = "captures",
-     .type = KYMO_OPTION_U64,
-     .def = "0",
-     .offset = offsetof(struct args, captures),
-     .help = "captures to put into the catalogue"},
-    {.name = "connections",
-     .type = KYMO_OPTION_U64,
-     .def = "0",
-     .offset = offsetof(struct args, connections),
-     .help = "connections at most"},
+    NUMBER(captures, "captures", "captures to put into the catalogue"),
+    NUMBER(connections, "connections", "connections at most"),
+    NUMBER(request_ms, "request-ms", "limits, see http.h"),
+    NUMBER(answer_ms, "answer-ms", "limits, see http.h"),
+    NUMBER(send_ms, "send-ms", "limits, see http.h"),
     {.name = "name",
      .type = KYMO_OPTION_LIST,
      .offset = offsetof(struct args, names),
@@ -121,6 +121,9 @@ static int run(const struct args *a, struct kymo_err *err)
         .names = a->names.items,
         .n_names = a->names.n,
         .max_connections = (unsigned)a->connections,
+        .request_ms = a->request_ms,
+        .answer_ms = a->answer_ms,
+        .send_ms = a->send_ms,
     };
     int r = api_sample_new(&loop, a->data_path, (unsigned)a->captures, &sample, err);
     if (r == 0)
