@@ -89,6 +89,9 @@ int catalog_has_capture(struct catalog *c, const char *capture, struct kymo_err 
 
 /* Transitions. -ENOENT: no such profile. -EINVAL: its state has no such transition; the text names it. */
 int catalog_queue(struct catalog *c, const char *profile, struct kymo_err *err) KYMO_MUST_CHECK;
+/* All that are ready or failed of a capture, or, with NULL, all that have failed: how many. -ENOENT: no such capture.
+ */
+int catalog_queue_all(struct catalog *c, const char *capture, struct kymo_err *err) KYMO_MUST_CHECK;
 /* The same for all profiles of a capture that are received. */
 int catalog_queue_received(struct catalog *c, const char *capture, struct kymo_err *err) KYMO_MUST_CHECK;
 int catalog_start(struct catalog *c, const char *profile, const char *processor, struct kymo_err *err) KYMO_MUST_CHECK;

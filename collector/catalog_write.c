@@ -131,13 +131,24 @@ static int moved(struct catalog *c, const char *profile, const char *verb, int r
                                 verb);
 }
 
+#define QUEUE                                                                                                          \
+    "UPDATE profiles SET state='queued', reason=NULL, file_offset=NULL, stage=NULL, done=0, total=0, attempts=0,"      \
+    " kills=0, queued_ns=?2, started_ns=NULL, finished_ns=NULL "
+
+int catalog_queue_all(struct catalog *c, const char *capture, struct kymo_err *err)
+{
+    int known = capture ? catalog_has_capture(c, capture, err) : 1;
+    if (known <= 0)
+        return known < 0 ? known : kymo_err_set(err, -ENOENT, "there is no capture %.100s", capture);
+    return catalog_run(c, err,
+                       QUEUE "WHERE (state='failed' AND ?1 IS NULL) OR (state IN ('ready','failed') AND capture=?1)",
+                       "ti", capture, now_ns());
+}
+
 int catalog_queue(struct catalog *c, const char *profile, struct kymo_err *err)
 {
-    int r = catalog_run(c, err,
-                        "UPDATE profiles SET state='queued', reason=NULL, file_offset=NULL, stage=NULL, done=0,"
-                        " total=0, attempts=0, kills=0, queued_ns=?2, started_ns=NULL, finished_ns=NULL"
-                        " WHERE name=?1 AND state IN ('received','ready','failed')",
-                        "ti", profile, now_ns());
+    int r =
+        catalog_run(c, err, QUEUE "WHERE name=?1 AND state IN ('received','ready','failed')", "ti", profile, now_ns());
     return moved(c, profile, "queued", r, err);
 }
 

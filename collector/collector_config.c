@@ -44,6 +44,32 @@ static const struct kymo_option rows[] = {
      .type = KYMO_OPTION_FLAG,
      AT(plain),
      .help = "without TLS on addresses other than loopback too: anybody who reaches it may send"},
+    {.name = "http",
+     .type = KYMO_OPTION_TEXT,
+     .arg = "ADDR",
+     .def = "127.0.0.1:3001",
+     AT(http),
+     .help = "numeric address and port for the HTTP API; \"off\": none"},
+    {.name = "http-cert",
+     .type = KYMO_OPTION_TEXT,
+     .arg = "FILE",
+     AT(http_cert),
+     .help = "certificate with its chain, for HTTPS"},
+    {.name = "http-key", .type = KYMO_OPTION_TEXT, .arg = "FILE", AT(http_key), .help = "its key"},
+    {.name = "http-token-file",
+     .type = KYMO_OPTION_TEXT,
+     .arg = "FILE",
+     AT(http_token_file),
+     .help = "the token that clients must bring; needed on addresses other than loopback"},
+    {.name = "http-plain",
+     .type = KYMO_OPTION_FLAG,
+     AT(http_plain),
+     .help = "HTTP without TLS on addresses other than loopback too: tokens can be overheard"},
+    {.name = "http-name",
+     .type = KYMO_OPTION_LIST,
+     .arg = "HOST",
+     AT(http_names),
+     .help = "a name by which browsers may reach it"},
     {.name = "max-connections",
      .type = KYMO_OPTION_U64,
      .arg = "N",
@@ -169,6 +195,10 @@ static int check(const struct collector_config *c, struct kymo_err *err)
                             !c->tls_cert  ? "tls-cert"
                             : !c->tls_key ? "tls-key"
                                           : "tls-ca");
+    if (!c->http_cert != !c->http_key)
+        return kymo_err_set(err, -EINVAL, "http-cert and http-key go together");
+    if (c->http_cert && c->http_plain)
+        return kymo_err_set(err, -EINVAL, "http-plain contradicts http-cert");
     if (tls && c->plain)
         return kymo_err_set(err, -EINVAL, "plain contradicts tls-cert");
     if (!c->processor)
@@ -268,6 +298,16 @@ static bool same_text(const char *a, const char *b)
     return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
+static bool same_list(const struct kymo_option_list *a, const struct kymo_option_list *b)
+{
+    if (a->n != b->n)
+        return false;
+    for (size_t i = 0; i < a->n; i++)
+        if (!same_text(a->items[i], b->items[i]))
+            return false;
+    return true;
+}
+
 static bool same(const struct kymo_option *row, const void *a, const void *b)
 {
     const char *x = (const char *)a + row->offset, *y = (const char *)b + row->offset;
@@ -276,6 +316,8 @@ static bool same(const struct kymo_option *row, const void *a, const void *b)
         return *(const bool *)x == *(const bool *)y;
     case KYMO_OPTION_TEXT:
         return same_text(*(const char *const *)(const void *)x, *(const char *const *)(const void *)y);
+    case KYMO_OPTION_LIST:
+        return same_list((const void *)x, (const void *)y);
     case KYMO_OPTION_CHOICE:
         return *(const int *)(const void *)x == *(const int *)(const void *)y;
     default:

@@ -15,6 +15,9 @@ struct collector_config {
     uint64_t reserve;
     const char *listen, *tls_cert, *tls_key, *tls_ca;
     bool plain;
+    const char *http, *http_cert, *http_key, *http_token_file;
+    bool http_plain;
+    struct kymo_option_list http_names;
     uint64_t max_connections, max_per_host, window, max_waiting;
     uint64_t jobs, memory, time_limit_s, retry_s;
     bool no_work;

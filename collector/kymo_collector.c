@@ -18,6 +18,7 @@
 #include "base/sibling.h"
 #include "collector/collector_config.h"
 #include "collector/receiver.h"
+#include "collector/web.h"
 
 #define STOP_MS 10000 /* a disk that hangs does not keep the program from ending; it may be killed at any point */
 #define STORE_STILL_MS                                                                                                 \
@@ -36,6 +37,7 @@ struct collector {
     struct intakes *intakes;
     struct store_thread *store;
     struct receiver *receiver;
+    struct web *web; /* NULL: none */
     uv_signal_t signals[3];
     uv_timer_t deadline;
     bool stopping;
@@ -58,6 +60,8 @@ static void on_changed(void *ctx, const struct catalog_profile *p)
     struct collector *c = ctx;
     if (p->state == CATALOG_PROCESSING)
         return;
+    if (c->web)
+        web_profile_changed(c->web, p);
     if (p->state == CATALOG_READY && c->receiver)
         receiver_profile_ready(c->receiver, p->name);
     kymo_log(p->state == CATALOG_FAILED ? KYMO_LOG_WARNING : KYMO_LOG_INFO, "profile %s is %s%s%s", p->name,
@@ -66,7 +70,9 @@ static void on_changed(void *ctx, const struct catalog_profile *p)
 
 static void on_trouble(void *ctx, const char *text)
 {
-    (void)ctx;
+    struct collector *c = ctx;
+    if (c->web)
+        web_trouble(c->web, text);
     kymo_log(text ? KYMO_LOG_ERROR : KYMO_LOG_INFO, "work queue: %s", text ? text : "goes on");
 }
 
@@ -106,6 +112,8 @@ static void begin_stop(struct collector *c)
     kymo_log(KYMO_LOG_INFO, "stopping");
     service_stopping(c->service);
     (void)uv_timer_start(&c->deadline, on_deadline, STOP_MS, 0);
+    if (c->web)
+        web_close(c->web);
     receiver_stop(c->receiver);
 }
 
@@ -271,16 +279,24 @@ static void say_ready(struct collector *c)
     service_ready(c->service, "receiving");
 }
 
+static int open_web(struct collector *c, struct kymo_err *err)
+{
+    if (strcmp(c->settings->values.http, "off") == 0)
+        return 0;
+    return web_new(&c->loop, c->net, c->settings, c->receiver, c->store, &c->web, err);
+}
+
 /* Scripts that asked for any free port learn here which it became. */
 static int tell_ports(const struct collector *c, struct kymo_err *err)
 {
     char text[64];
-    int n = snprintf(text, sizeof text, "uplink=%d\n", receiver_port(c->receiver));
-    printf("kymo-collector: ready, uplink port %d\n", receiver_port(c->receiver));
+    const char *path = c->settings->values.ports_file;
+    int uplink = receiver_port(c->receiver), http = c->web ? web_port(c->web) : 0;
+    int n = snprintf(text, sizeof text, "uplink=%d\nhttp=%d\n", uplink, http);
+    printf("kymo-collector: ready, uplink port %d, HTTP port %d\n", uplink, http);
     if (fflush(stdout) != 0)
         kymo_log(KYMO_LOG_WARNING, "cannot write to stdout: %s", strerror(errno));
-    return c->settings->values.ports_file ? kymo_file_write_atomic(c->settings->values.ports_file, text, (size_t)n, err)
-                                          : 0;
+    return path ? kymo_file_write_atomic(path, text, (size_t)n, err) : 0;
 }
 
 static int watch_signals(struct collector *c, struct kymo_err *err)
@@ -329,6 +345,8 @@ static int open_all(struct collector *c, struct kymo_err *err)
     if (r == 0)
         r = open_receiver(c, err);
     if (r == 0)
+        r = open_web(c, err);
+    if (r == 0)
         r = tell_ports(c, err);
     if (r == 0)
         say_ready(c);
@@ -339,9 +357,12 @@ static void close_all(struct collector *c)
 {
     if (c->store)
         service_unwatch(c->service, c->store);
+    if (c->web && !c->stopping)
+        web_close(c->web);
     if (c->receiver && !c->stopping)
         receiver_stop(c->receiver);
     store_thread_free(c->store);
+    web_free(c->web);
     receiver_free(c->receiver);
     service_free(c->service);
     net_free(c->net);

@@ -44,6 +44,32 @@ static void __attribute__((format(printf, 3, 4))) say(struct receiver *r, int le
     r->config.say(r->config.ctx, level, text);
 }
 
+const char *receiver_cause_name(enum receiver_cause c)
+{
+    static const char *const names[] = {
+#define X(name, text) text,
+        RECEIVER_CAUSES(X)
+#undef X
+    };
+    return names[c];
+}
+
+static enum receiver_cause cause_of(int code)
+{
+    switch (uplink_reason(code)) {
+    case KYMO__WIRE__REFUSAL__REASON__BUSY:
+        return RECEIVER_CAUSE_BUSY;
+    case KYMO__WIRE__REFUSAL__REASON__FULL:
+        return RECEIVER_CAUSE_FULL;
+    case KYMO__WIRE__REFUSAL__REASON__DAMAGED:
+        return RECEIVER_CAUSE_DAMAGED;
+    case KYMO__WIRE__REFUSAL__REASON__INVALID:
+        return RECEIVER_CAUSE_INVALID;
+    default:
+        return RECEIVER_CAUSE_IO;
+    }
+}
+
 void receiver_pump(struct receiver_conn *c)
 {
     for (;;) {
@@ -118,8 +144,10 @@ static int on_offer(void *ctx, const Kymo__Uplink__Offer *offer, uint64_t *offse
     int r = other ? take_over(c, other, err) : 0;
     if (r == 0)
         r = intake_offer(c->r->config.intakes, c, c->identity, offer, &i, err);
-    if (r < 0)
+    if (r < 0) {
+        c->r->figures.refused[cause_of(r)]++;
         return r;
+    }
     *ret_handle = i;
     return UPLINK_RECV_LATER;
 }
@@ -132,6 +160,7 @@ static int on_write(void *ctx, void *handle, uint32_t item, uint64_t offset, con
     if (r < 0)
         return r;
     c->received += n;
+    c->r->figures.bytes += n;
     return UPLINK_RECV_LATER;
 }
 
@@ -170,6 +199,7 @@ static void intake_have(void *owner, struct intake *i)
     struct receiver_conn *c = owner;
     struct kymo_err err = {0};
     int r = uplink_recv_have(c->recv, i, &err);
+    c->r->figures.known++;
     intake_end(i);
     receiver_check(c, r, &err);
 }
@@ -211,6 +241,9 @@ static void intake_stored(void *owner, struct intake *i)
     struct receiver_conn *c = owner;
     struct kymo_err err = {0};
     int r = uplink_recv_stored(c->recv, i, &err);
+    c->stored++;
+    c->r->figures.stored++;
+    c->r->trouble[0] = '\0';
     say(c->r, KYMO_LOG_INFO, "%s: capture %s is stored", c->identity, intake_id(i));
     intake_end(i);
     receiver_check(c, r, &err);
@@ -221,6 +254,9 @@ static void intake_failed(void *owner, struct intake *i, int code, const char *t
     struct receiver_conn *c = owner;
     struct kymo_err err = {0};
     say(c->r, KYMO_LOG_WARNING, "%s: %s", c->identity, text);
+    c->r->figures.refused[cause_of(code)]++;
+    if (code == -ENOSPC || code == -EDQUOT)
+        (void)snprintf(c->r->trouble, sizeof c->r->trouble, "%s", text);
     /* Its drop ends the intake. */
     receiver_check(c, uplink_recv_refuse(c->recv, i, code, text, &err), &err);
 }
@@ -243,6 +279,7 @@ static int on_data(struct net_conn *net, void *ctx, const uint8_t *data, size_t 
     receiver_pump(c);
     if (code < 0) {
         c->ending = true;
+        r->figures.refused[RECEIVER_CAUSE_PROTOCOL] += code != -ECONNREFUSED;
         return code;
     }
     receiver_look_at_pong(c);
@@ -329,6 +366,7 @@ static void *on_accepted(void *ctx, struct net_conn *net)
     if (!why && uplink_recv_new(&rc, &c->recv, &err) < 0)
         why = err.text;
     if (why) {
+        r->figures.refused[RECEIVER_CAUSE_CONNECTION]++;
         say(r, KYMO_LOG_WARNING, "%s: not accepted: %s", net_conn_peer(net), why);
         kymo_free(c);
         return NULL;
@@ -342,11 +380,14 @@ static void *on_accepted(void *ctx, struct net_conn *net)
         c->next->link = &c->next;
     r->first = c;
     r->n++;
+    r->figures.accepted++;
     return c;
 }
 
 static void on_refused(void *ctx, const char *peer, const struct kymo_err *why)
 {
+    struct receiver *r = ctx;
+    r->figures.refused[RECEIVER_CAUSE_CONNECTION]++;
     say(ctx, KYMO_LOG_WARNING, "%s: not accepted: %s", peer, why->text);
 }
 
@@ -354,6 +395,12 @@ int receiver_ping(struct receiver_conn *c, struct kymo_err *err)
 {
     c->pinged_ms = receiver_now_ms(c->r);
     return uplink_recv_ping(c->recv, ++c->nonce, err);
+}
+
+static void end_silent(struct receiver_conn *c, const char *why)
+{
+    c->r->figures.refused[RECEIVER_CAUSE_SILENT]++;
+    end_conn(c, why);
 }
 
 static void watch_pings(struct receiver_conn *c, uint64_t now)
@@ -366,7 +413,7 @@ static void watch_pings(struct receiver_conn *c, uint64_t now)
     if (answered && c->nonce)
         c->alive_ms = c->alive_ms > c->pinged_ms ? c->alive_ms : c->pinged_ms;
     if (now - c->alive_ms >= config->dead_ms) {
-        end_conn(c, "does not answer any more");
+        end_silent(c, "does not answer any more");
     } else if (answered && now - c->pinged_ms >= config->ping_ms) {
         struct kymo_err err = {0};
         receiver_check(c, receiver_ping(c, &err), &err);
@@ -384,7 +431,7 @@ static void on_tick(uv_timer_t *timer)
         if (c->greeted)
             watch_pings(c, now);
         else if (now - c->opened_ms >= r->config.hello_ms)
-            end_conn(c, "said no hello in time");
+            end_silent(c, "said no hello in time");
     }
     resume_all(r);
     receiver_request_tick(r);
@@ -462,15 +509,21 @@ void receiver_hosts(const struct receiver *r, void (*each)(void *ctx, const stru
             .version = session_version(uplink_recv_session(c->recv)),
             .connected_ms = receiver_now_ms(r) - c->opened_ms,
             .captures = uplink_recv_captures(c->recv),
+            .stored = c->stored,
             .received = c->received,
         };
         each(ctx, &h);
     }
 }
 
-size_t receiver_connections(const struct receiver *r)
+void receiver_figures(const struct receiver *r, struct receiver_figures *ret)
 {
-    return r->n;
+    *ret = r->figures;
+    ret->open = intakes_open(r->config.intakes);
+    ret->waiting = intakes_bytes(r->config.intakes);
+    ret->trouble = *r->trouble ? r->trouble : NULL;
+    for (const struct receiver_conn *c = r->first; c; c = c->next)
+        ret->hosts += c->greeted && !c->ending;
 }
 
 void receiver_stop(struct receiver *r)

@@ -63,10 +63,37 @@ struct receiver_host {
     uint32_t version;
     uint64_t connected_ms; /* for how long */
     size_t captures;       /* under way */
-    uint64_t received;     /* bytes of captures on this connection */
+    uint64_t stored;       /* captures, on this connection */
+    uint64_t received;     /* bytes of captures, likewise */
 };
 void receiver_hosts(const struct receiver *r, void (*each)(void *ctx, const struct receiver_host *h), void *ctx);
-size_t receiver_connections(const struct receiver *r);
+
+/* Why captures and connections are turned away. */
+#define RECEIVER_CAUSES(X)                                                                                             \
+    X(CONNECTION, "connection")                                                                                        \
+    X(PROTOCOL, "protocol")                                                                                            \
+    X(SILENT, "silent")                                                                                                \
+    X(BUSY, "busy")                                                                                                    \
+    X(FULL, "full")                                                                                                    \
+    X(DAMAGED, "damaged")                                                                                              \
+    X(INVALID, "invalid")                                                                                              \
+    X(IO, "io")
+
+enum receiver_cause {
+#define X(name, text) RECEIVER_CAUSE_##name,
+    RECEIVER_CAUSES(X)
+#undef X
+        RECEIVER_CAUSE_MAX
+};
+const char *receiver_cause_name(enum receiver_cause c);
+
+struct receiver_figures {
+    uint64_t hosts, open, waiting; /* now: that said hello; captures under way; bytes for the store's thread */
+    uint64_t accepted, stored, known, bytes; /* ever: connections; captures; offered though stored; bytes of captures */
+    uint64_t refused[RECEIVER_CAUSE_MAX];
+    const char *trouble; /* why the last capture was not taken for want of room; NULL: the last was taken */
+};
+void receiver_figures(const struct receiver *r, struct receiver_figures *ret);
 
 /* A profile is ready: its host hears what its rings lost, now or when it is there (receiver_loss.c). */
 void receiver_profile_ready(struct receiver *r, const char *profile);

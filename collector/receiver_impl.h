@@ -14,9 +14,10 @@ struct receiver_conn {
     bool greeted, paused, ending;
     uint64_t opened_ms, pinged_ms, alive_ms; /* of the loop's clock */
     uint64_t nonce;                          /* of the last ping; 0: none */
-    uint64_t received, received_before;      /* bytes of captures; at the last tick */
-    bool telling, tell_again;                /* losses: at it; from the beginning once more */
-    uint64_t told_nonce;                     /* of the ping behind those of told; 0: none is under way */
+    uint64_t stored;
+    uint64_t received, received_before; /* bytes of captures; at the last tick */
+    bool telling, tell_again;           /* losses: at it; from the beginning once more */
+    uint64_t told_nonce;                /* of the ping behind those of told; 0: none is under way */
     char told[MANIFEST_PROFILE_NAME_MAX + 1];
 };
 
@@ -34,6 +35,8 @@ struct receiver {
     uint64_t last_request;
     uint64_t said_ms; /* beginning of the second in which said lines were said */
     unsigned said, unsaid;
+    struct receiver_figures figures; /* those that only grow */
+    char trouble[KYMO_ERR_TEXT_MAX];
 };
 
 uint64_t receiver_now_ms(const struct receiver *r);

@@ -1,0 +1,333 @@
+#include "collector/web.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "collector/api.h"
+
+#define TOKEN_MAX 4096
+#define ANSWER_MS                                                                                                      \
+    (HTTP_ANSWER_MS - 5000) /* daemons have so long, that the client still hears of those that have not answered */
+
+struct web {
+    struct receiver *receiver;
+    struct store_thread *store;
+    struct http *http;
+    struct api *api;
+    struct tls_context *tls;
+    char *token, *data_path, *address;
+    char **names;
+    size_t n_names;
+    int64_t started_ns;
+    uint64_t ready, failed, processing_ns;
+    char trouble[KYMO_ERR_TEXT_MAX];
+};
+
+static void count_disk(const struct web *w, struct api_figures *ret)
+{
+    struct statvfs v;
+    if (kymo_file_ops()->statvfs(w->data_path, &v) < 0)
+        return;
+    ret->disk_free = (uint64_t)v.f_bavail * v.f_frsize;
+    ret->disk_total = (uint64_t)v.f_blocks * v.f_frsize;
+}
+
+static void on_figures(void *ctx, struct api_figures *ret)
+{
+    const struct web *w = ctx;
+    struct receiver_figures f;
+    receiver_figures(w->receiver, &f);
+    *ret = (struct api_figures){
+        .started_ns = w->started_ns,
+        .hosts = f.hosts,
+        .hosts_accepted = f.accepted,
+        .captures_stored = f.stored,
+        .captures_known = f.known,
+        .captures_open = f.open,
+        .bytes_received = f.bytes,
+        .bytes_waiting = f.waiting,
+        .profiles_ready = w->ready,
+        .profiles_failed = w->failed,
+        .processing_ns = w->processing_ns,
+        .trouble = *w->trouble ? w->trouble : f.trouble,
+    };
+    for (size_t i = 0; i < RECEIVER_CAUSE_MAX && i < API_CAUSES_MAX; i++) {
+        ret->refused[i].cause = receiver_cause_name((enum receiver_cause)i);
+        ret->refused[i].n = f.refused[i];
+        ret->n_refused++;
+    }
+    count_disk(w, ret);
+}
+
+struct each_host {
+    void (*each)(void *ctx, const struct api_host *host);
+    void *ctx;
+};
+
+static void on_host(void *ctx, const struct receiver_host *h)
+{
+    const struct each_host *e = ctx;
+    const struct api_host host = {
+        .name = h->identity,
+        .address = h->address,
+        .version = h->writer,
+        .connected_ns = (int64_t)kymo_clock_real_ns() - (int64_t)h->connected_ms * 1000000,
+        .captures = h->stored,
+        .bytes = h->received,
+        .open = h->captures,
+    };
+    e->each(e->ctx, &host);
+}
+
+static void on_hosts(void *ctx, void (*each)(void *each_ctx, const struct api_host *host), void *each_ctx)
+{
+    const struct web *w = ctx;
+    struct each_host e = {each, each_ctx};
+    receiver_hosts(w->receiver, on_host, &e);
+}
+
+struct reprocess_job {
+    struct store_job job; /* first */
+    struct http_request *request;
+    char name[MANIFEST_PROFILE_NAME_MAX + 1]; /* of a profile or a capture */
+    bool capture, failed;
+    int n;
+    struct kymo_err err;
+};
+
+/* One that waits will be made anyway. */
+static int queue_one(struct catalog *c, const char *name, struct kymo_err *err)
+{
+    struct catalog_profile p;
+    int r = catalog_find(c, name, &p, err);
+    if (r == 0 && p.state != CATALOG_QUEUED)
+        r = catalog_queue(c, name, err);
+    return r < 0 ? r : 1;
+}
+
+static bool reprocess_run(struct store_job *job, struct store_thread *t)
+{
+    struct reprocess_job *j = (struct reprocess_job *)job;
+    struct catalog *c = store_thread_store(t)->catalog;
+    if (store_thread_is_stopping(t))
+        j->n = kymo_err_set(&j->err, -EBUSY, "the collector is being stopped");
+    else if (j->capture || j->failed)
+        j->n = catalog_queue_all(c, j->failed ? NULL : j->name, &j->err);
+    else
+        j->n = queue_one(c, j->name, &j->err);
+    store_thread_wake_work(t);
+    return true;
+}
+
+static void reprocess_done(struct store_job *job)
+{
+    struct reprocess_job *j = (struct reprocess_job *)job;
+    api_reprocessed(j->request, j->n > 0 ? (uint64_t)j->n : 0, j->n < 0 ? &j->err : NULL);
+    kymo_free(j);
+}
+
+static void on_reprocess(void *ctx, const struct api_reprocess *what, struct http_request *request)
+{
+    const struct web *w = ctx;
+    struct kymo_err err = {0};
+    const char *name = what->profile ? what->profile : what->capture ? what->capture : "";
+    struct reprocess_job *j = KYMO_NEW(struct reprocess_job);
+    if (!j || strlen(name) >= sizeof j->name) {
+        (void)(j ? kymo_err_set(&err, -ENOENT, "there is no profile of such a name")
+                 : kymo_err_set(&err, -ENOMEM, "no memory for the request"));
+        kymo_free(j);
+        api_reprocessed(request, 0, &err);
+        return;
+    }
+    j->job.run = reprocess_run;
+    j->job.done = reprocess_done;
+    j->request = request;
+    j->capture = what->capture != NULL;
+    j->failed = what->failed;
+    memcpy(j->name, name, strlen(name) + 1);
+    store_thread_post(w->store, &j->job);
+}
+
+static int copy_answer(struct api_capture_answer *to, const struct receiver_answer *from)
+{
+    to->host = from->identity;
+    to->error = from->code < 0 ? from->text : NULL;
+    if (!from->n_ids)
+        return 0;
+    const char **ids = KYMO_NEW_ARRAY(const char *, from->n_ids);
+    for (size_t i = 0; ids && i < from->n_ids; i++)
+        ids[i] = from->ids[i];
+    to->captures = ids;
+    to->n_captures = ids ? from->n_ids : 0;
+    return ids ? 0 : -ENOMEM;
+}
+
+static void on_answered(void *ctx, uint64_t id, const struct receiver_answer *answers, size_t n)
+{
+    struct http_request *request = ctx;
+    struct kymo_err err = {0};
+    struct api_capture_answer *list = KYMO_NEW_ARRAY(struct api_capture_answer, n + 1);
+    int r = list ? 0 : -ENOMEM;
+    (void)id;
+    for (size_t i = 0; r == 0 && i < n; i++)
+        r = copy_answer(&list[i], &answers[i]);
+    if (r < 0)
+        (void)kymo_err_set(&err, r, "no memory for the answers");
+    api_captured(request, list, r < 0 ? 0 : n, r < 0 ? &err : NULL);
+    for (size_t i = 0; list && i < n; i++) {
+        union {
+            const char *const *in;
+            void *out;
+        } ids = {list[i].captures};
+        kymo_free(ids.out);
+    }
+    kymo_free(list);
+}
+
+static void on_capture(void *ctx, const struct api_capture_request *what, struct http_request *request)
+{
+    const struct web *w = ctx;
+    struct kymo_err err = {0};
+    uint64_t id;
+    const struct receiver_request q = {
+        .host = what->host,
+        .job = what->job,
+        .mode = what->mode,
+        .cores = what->cores,
+        .n_cores = what->n_cores,
+        .has_step = what->step != 0,
+        .step = what->step,
+        .ranks_one_in = what->ranks_one_in,
+        .timeout_ms = ANSWER_MS,
+    };
+    if (receiver_request(w->receiver, &q, on_answered, request, &id, &err) < 0)
+        api_captured(request, NULL, 0, &err);
+}
+
+/* One line; blanks around it do not count. */
+static int read_token(struct web *w, const char *path, struct kymo_err *err)
+{
+    uint8_t *data KYMO_FREE = NULL;
+    size_t n;
+    int r = kymo_file_read_all(path, TOKEN_MAX, &data, &n, err);
+    if (r < 0)
+        return r;
+    const char *text = (const char *)data + strspn((const char *)data, " \t\r\n");
+    w->token = kymo_strndup(text, strcspn(text, " \t\r\n"));
+    if (!w->token)
+        return kymo_err_set(err, -ENOMEM, "no memory for the token");
+    return *w->token ? 0 : kymo_err_set(err, -EINVAL, "%s: there is no token in it", path);
+}
+
+static int copy_texts(struct web *w, const struct collector_config *v, struct kymo_err *err)
+{
+    char real[PATH_MAX];
+    w->data_path = kymo_strdup(realpath(v->data_path, real) ? real : v->data_path);
+    w->address = kymo_strdup(v->http);
+    w->names = KYMO_NEW_ARRAY(char *, v->http_names.n + 1);
+    bool whole = w->data_path && w->address && w->names;
+    for (size_t i = 0; whole && i < v->http_names.n; i++, w->n_names += whole)
+        whole = (w->names[i] = kymo_strdup(v->http_names.items[i])) != NULL;
+    if (!whole)
+        return kymo_err_set(err, -ENOMEM, "no memory for the HTTP server");
+    return v->http_token_file ? read_token(w, v->http_token_file, err) : 0;
+}
+
+static void web_freep(struct web **w)
+{
+    if (*w && (*w)->http)
+        web_close(*w);
+    web_free(*w);
+}
+
+static int start(struct web *w, uv_loop_t *loop, struct net *net, const struct collector_config *v,
+                 struct kymo_err *err)
+{
+    const struct tls_files files = {.cert = v->http_cert, .key = v->http_key};
+    int r = v->http_cert ? tls_context_new(TLS_SERVER, &files, &w->tls, err) : 0;
+    const struct api_source source = {
+        .figures = on_figures, .hosts = on_hosts, .reprocess = on_reprocess, .capture = on_capture, .ctx = w};
+    if (r == 0)
+        r = api_new(w->data_path, &source, &w->api, err);
+    struct http_config config = {
+        .address = w->address,
+        .tls = w->tls,
+        .plain_anywhere = v->http_plain,
+        .token = w->token,
+        .names = (const char *const *)w->names,
+        .n_names = w->n_names,
+        .ctx = w->api,
+    };
+    config.routes = api_routes(&config.n_routes);
+    if (r == 0)
+        r = http_new(loop, net, &config, &w->http, err);
+    if (r == 0)
+        api_set_http(w->api, w->http);
+    return r;
+}
+
+int web_new(uv_loop_t *loop, struct net *net, const struct collector_settings *settings, struct receiver *receiver,
+            struct store_thread *store, struct web **ret, struct kymo_err *err)
+{
+    struct web *w KYMO_CLEANUP(web_freep) = KYMO_NEW(struct web);
+    if (!w)
+        return kymo_err_set(err, -ENOMEM, "no memory for the HTTP server");
+    w->receiver = receiver;
+    w->store = store;
+    w->started_ns = (int64_t)kymo_clock_real_ns();
+    int r = copy_texts(w, &settings->values, err);
+    if (r == 0)
+        r = start(w, loop, net, &settings->values, err);
+    if (r == 0)
+        *ret = KYMO_TAKE(w);
+    return r;
+}
+
+void web_close(struct web *w)
+{
+    if (w->api)
+        api_set_http(w->api, NULL);
+    w->http = http_close(w->http);
+}
+
+struct web *web_free(struct web *w)
+{
+    if (!w)
+        return NULL;
+    api_free(w->api);
+    tls_context_free(w->tls);
+    for (size_t i = 0; i < w->n_names; i++)
+        kymo_free(w->names[i]);
+    kymo_free(w->names);
+    kymo_free(w->token);
+    kymo_free(w->address);
+    kymo_free(w->data_path);
+    kymo_free(w);
+    return NULL;
+}
+
+int web_port(const struct web *w)
+{
+    return http_port(w->http);
+}
+
+void web_profile_changed(struct web *w, const struct catalog_profile *p)
+{
+    if (p->state != CATALOG_READY && p->state != CATALOG_FAILED)
+        return;
+    w->ready += p->state == CATALOG_READY;
+    w->failed += p->state == CATALOG_FAILED;
+    if (p->finished_ns > p->started_ns && p->started_ns)
+        w->processing_ns += (uint64_t)(p->finished_ns - p->started_ns);
+}
+
+void web_trouble(struct web *w, const char *text)
+{
+    (void)snprintf(w->trouble, sizeof w->trouble, "%s", text ? text : "");
+}
