@@ -3,12 +3,14 @@
  * SIGTERM and SIGINT. What is under way then stays on disk for the next kymod.
  */
 #include <errno.h>
+#include <grp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <uv.h>
 
@@ -17,6 +19,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/service.h"
+#include "daemon/bus.h"
 #include "daemon/captures.h"
 #include "daemon/config.h"
 #include "daemon/control.h"
@@ -49,6 +52,7 @@ struct kymod {
     struct outbox *outbox;
     struct hook_server *hooks;
     struct control *control;
+    struct bus *bus;
     struct say_limit say;
     uint64_t since_ns;
     uv_signal_t signals[SIGNALS];
@@ -230,6 +234,20 @@ static void note_control(void *ctx, const char *text)
     say_limited(&k->say, KYMO_LOG_INFO, "%s", text);
 }
 
+/* An inherited socket has the group that its unit says. */
+static int give_to_group(const char *path, const char *name, struct kymo_err *err)
+{
+    char buffer[4096];
+    struct group g, *found = NULL;
+    if (!name)
+        return 0;
+    if (getgrnam_r(name, &g, buffer, sizeof buffer, &found) != 0 || !found)
+        return kymo_err_set(err, -ENOENT, "group %s: there is none", name);
+    if (chown(path, (uid_t)-1, g.gr_gid) < 0)
+        return kymo_err_set(err, -errno, "%s: group %s: %s", path, name, strerror(errno));
+    return 0;
+}
+
 static int start_control(struct kymod *k, struct kymo_err *err)
 {
     char path[CONFIG_PATH_MAX + 32];
@@ -249,7 +267,28 @@ static int start_control(struct kymod *k, struct kymo_err *err)
         c.listen_fd = -1;
     else if (r < 0)
         return r;
-    return control_start(&k->loop, &c, &k->control, err);
+    const bool made = c.listen_fd < 0;
+    r = control_start(&k->loop, &c, &k->control, err);
+    return r == 0 && made ? give_to_group(path, k->config->group, err) : r;
+}
+
+static void say_bus(void *ctx, const char *why)
+{
+    (void)ctx;
+    kymo_log(KYMO_LOG_INFO, "D-Bus: %s", why ? why : "connected");
+}
+
+static int start_bus(struct kymod *k, struct kymo_err *err)
+{
+    const struct bus_config c = {.loop = &k->loop,
+                                 .which = k->config->bus == CONFIG_BUS_SESSION ? BUS_SESSION : BUS_SYSTEM,
+                                 .group = k->config->group,
+                                 .jobs = k->jobs,
+                                 .captures = k->captures,
+                                 .outbox = k->outbox,
+                                 .changed = say_bus,
+                                 .ctx = k};
+    return k->config->bus == CONFIG_BUS_OFF ? 0 : bus_new(&c, &k->bus, err);
 }
 
 static int start(struct kymod *k, struct kymo_err *err)
@@ -283,7 +322,7 @@ static int start(struct kymod *k, struct kymo_err *err)
     const struct outbox_config o = outbox_config_of(k, k->config);
     if ((r = outbox_start(&k->loop, &o, &k->outbox, err)) < 0 ||
         (r = captures_start(k->captures, k->jobs, k->outbox, err)) < 0 || (r = start_hooks(k, err)) < 0 ||
-        (r = start_control(k, err)) < 0)
+        (r = start_control(k, err)) < 0 || (r = start_bus(k, err)) < 0)
         return r;
     return start_signals(k, err);
 }
@@ -293,6 +332,7 @@ static int start(struct kymod *k, struct kymo_err *err)
 static void stop(struct kymod *k)
 {
     service_stopping(k->service);
+    k->bus = bus_close(k->bus);
     k->control = control_stop(k->control);
     if (k->captures)
         captures_stop(k->captures);
