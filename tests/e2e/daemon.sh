@@ -103,7 +103,7 @@ grep -q "broken.conf:1: no such key here" "$work/refused.txt" || die "no line: $
 
 # Two ranks, once a second.
 start_kymod
-start_job periodic --ranks 2 --steps 4000 "${neff[@]}"
+start_job periodic --ranks 2 --steps 100000 "${neff[@]}"
 until_captures 2 20
 stat=$("$bin/kymo" status --socket "$work" --json)
 grep -q '"periodic"' <<<"$stat" || die "status does not show the job: $stat"
@@ -117,7 +117,7 @@ rm -rf "$work/data" && stop_kymod
 
 # A step of somebody's choice; one that is over; nobody.
 start_kymod
-start_job asked --ranks 1 --steps 30000 "${neff[@]}"
+start_job asked --ranks 1 --steps 200000 "${neff[@]}"
 for _ in $(seq 100); do
     "$bin/kymo" status --socket "$work" | grep -q ready && break
     sleep 0.05
