@@ -457,7 +457,7 @@ static void discard(const struct captures *c, struct rank *r, const struct intak
 static void lose(struct captures *c, struct rank *r, const struct intake_found *f)
 {
     struct capture *p = captures_find(c, r, f->id);
-    if (!p)
+    if (!p && !f->is_empty)
         p = captures_add_found(c, r, f->id);
     if (p && p->state < CAPTURES_SAVED) {
         p->is_listed = p->is_found = true;

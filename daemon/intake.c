@@ -351,6 +351,22 @@ void intake_discard(const char *intake, const char *key, const char *id, bool is
 
 /* Finding */
 
+/* Takes fd. */
+static bool has_files(int fd, unsigned depth)
+{
+    DIR *dir = list_dir(fd);
+    const struct dirent *e;
+    bool found = !dir || depth > INTAKE_DEPTH_MAX;
+    unsigned n = 0;
+    while (!found && (e = next_entry(dir, &n))) {
+        int below = openat(dirfd(dir), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        found = below < 0 || has_files(below, depth + 1);
+    }
+    if (dir)
+        (void)closedir(dir);
+    return found;
+}
+
 static size_t find_in(const char *path, bool taken, struct intake_found *ret, size_t n, size_t max)
 {
     DIR *dir = list_dir(open_dir(path));
@@ -362,6 +378,8 @@ static size_t find_in(const char *path, bool taken, struct intake_found *ret, si
         if (len >= sizeof f.id || ends_with(e->d_name, GONE))
             continue;
         memcpy(f.id, e->d_name, len);
+        if (f.is_part)
+            f.is_empty = !has_files(openat(dirfd(dir), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), 0);
         if (hook_packet_id_valid(f.id))
             ret[n++] = f;
     }

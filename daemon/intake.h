@@ -46,6 +46,7 @@ int intake_make(const char *intake, const char *key, uid_t uid, gid_t gid, struc
 struct intake_found {
     char id[KYMO_HOOK_ID_MAX];
     bool is_part, is_taken; /* unfinished; moved out before */
+    bool is_empty;          /* unfinished, and there is no file in it: a hook that was armed and had nothing to save */
 };
 /* Returns how many; 0 when there is nothing, or no directory. */
 size_t intake_find(const char *intake, const char *key, struct intake_found *ret, size_t max);

@@ -40,6 +40,15 @@ static void send_neff(struct rank *r, struct rank_model *m, int fd)
     }
 }
 
+/* Another program of the same process counts its models anew. */
+void rank_forget_models(struct rank *r)
+{
+    for (size_t i = 0; i < r->nmodels; i++)
+        if (r->models[i].has_neff && r->jobs->outbox)
+            outbox_drop_neff(r->jobs->outbox, r->models[i].sha256);
+    r->nmodels = 0;
+}
+
 static struct rank_model *model_for(struct rank *r, uint32_t number)
 {
     for (size_t i = 0; i < r->nmodels; i++)
@@ -155,11 +164,13 @@ static int find_rank(struct jobs *j, const struct hook_peer_id *peer, uint64_t s
         return kymo_err_set(err, -EBUSY, "process %d: an earlier hook of it is still being seen to", (int)peer->pid);
     if (r && r->session)
         hook_session_close(r->session, ""); /* it has executed another program, whose hook is the one that counts */
-    int code = r ? 0 : rank_new(j, key, peer->uid, peer->gid, &r, err);
-    if (code < 0)
-        return code;
-    r->who.pid = peer->pid;
-    r->who.start = start;
+    if (!r) {
+        int code = rank_new(j, key, peer->uid, peer->gid, &r, err);
+        if (code < 0)
+            return code;
+        r->who.pid = peer->pid;
+        r->who.start = start;
+    }
     if (r->pidfd < 0)
         rank_watch_exit(r, peer->pidfd >= 0 ? fcntl(peer->pidfd, F_DUPFD_CLOEXEC, 3) : -1);
     *ret = r;

@@ -33,6 +33,9 @@ void rank_save_state(struct rank *r);
 void rank_load_state(struct rank *r, const Kymo__Manifest__Capture *who);
 void rank_free(struct rank *r);
 
+/* jobs.c */
+void rank_forget_models(struct rank *r);
+
 /* rank_welcome.c */
 void rank_welcome(struct rank *r, struct hook_session *s, const struct kymo_hook_hello *h);
 void rank_send_policy(struct rank *r, int intake);

@@ -160,9 +160,7 @@ void rank_free(struct rank *r)
         }
     j->nranks--;
     leave_job(r);
-    for (size_t i = 0; i < r->nmodels; i++)
-        if (r->models[i].has_neff && j->outbox)
-            outbox_drop_neff(j->outbox, r->models[i].sha256);
+    rank_forget_models(r);
     if (r->pidfd >= 0)
         uv_close((uv_handle_t *)&r->exit_poll, on_handle_closed);
     uv_close((uv_handle_t *)&r->timer, on_handle_closed);

@@ -169,6 +169,8 @@ void rank_welcome(struct rank *r, struct hook_session *s, const struct kymo_hook
     r->armed = KYMO_HOOK_MODE_NONE;
     r->ended = r->is_cleared = false;
     r->came_again = (h->flags & KYMO_HOOK_HELLO_AGAIN) != 0;
+    if (!r->came_again)
+        rank_forget_models(r);
     process_clean(h->program, sizeof h->program, r->program, sizeof r->program);
     process_clean(h->hook_version, sizeof h->hook_version, r->hook_version, sizeof r->hook_version);
     hook_session_set_data(s, r);

@@ -250,6 +250,7 @@ static void leave_captures(struct hook_client *c)
     hook_client_write(c, "onfail-1-2-3", "7_instid_0_vnc_0.ntff", "whole");
     hook_client_write(c, "onfail-1-2-4.part", "x.ntff", "half");
     hook_client_write(c, "not an id", "x.ntff", "nothing");
+    (void)mkdirat(c->intake, "onfail-1-2-5.part", 0777); /* armed, and nothing failed */
 }
 
 static bool is_empty(const struct world *w, const struct hook_client *c)
@@ -353,6 +354,45 @@ static void test_restart(void **state)
     (void)world_free(w);
 }
 
+static void leave_captures_and_wait(struct hook_client *c)
+{
+    leave_captures(c);
+    (void)pause();
+}
+
+static bool has_neff(const struct world *w, const struct hook_client *c)
+{
+    (void)c;
+    return jobs_rank_count(w->jobs) == 1 && world_spool(w).neffs == 1;
+}
+
+/* The job ends while there is no kymod. */
+static void test_process_ends_without_kymod(void **state)
+{
+    (void)state;
+    struct world *w = world_new("period = 0\n");
+    char id[64];
+    pid_t pid = start_job(w, leave_captures_and_wait);
+    assert_true(pid > 0);
+    assert_true(world_until(w, NULL, has_neff, 3000));
+    world_turn(w, NULL, 100);
+    world_down(w);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    world_up(w);
+    assert_true(world_until(w, NULL, is_empty, 5000));
+    (void)snprintf(id, sizeof id, "onfail-1-2-3-%s", w->host.mark);
+    Kymo__Manifest__Capture *m = world_manifest(w, id);
+    assert_non_null(m);
+    assert_int_equal(m->files[0]->n_neff_sha256, 1);
+    assert_true(m->n_labels > 3);
+    kymo__manifest__capture__free_unpacked(m, NULL);
+    struct spool_status s = world_spool(w);
+    assert_int_equal(s.issued.captures, 2);
+    assert_int_equal(s.lost_by_cause[SPOOL_INTERRUPTED].captures, 1);
+    (void)world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -364,6 +404,7 @@ int main(void)
         cmocka_unit_test(test_reload),
         cmocka_unit_test(test_process_ends),
         cmocka_unit_test(test_process_ends_under_capture),
+        cmocka_unit_test(test_process_ends_without_kymod),
         cmocka_unit_test(test_restart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
