@@ -16,9 +16,12 @@
 void hook_capture_read_environment(void)
 {
     const char *root = getenv("KYMO_SYSFS");
+    int n;
 
     hook_capture.inspecting = hook_env_inspecting();
-    (void)snprintf(hook_capture.sysfs, sizeof hook_capture.sysfs, "%s", root && *root ? root : SYSFS_ROOT);
+    n = snprintf(hook_capture.sysfs, sizeof hook_capture.sysfs, "%s", root && *root ? root : SYSFS_ROOT);
+    if (n < 0 || (size_t)n >= sizeof hook_capture.sysfs)
+        hook_capture.sysfs[0] = 0;
 }
 
 static bool say_no(struct hook_no *no, enum kymo_hook_reason reason, const char *format, ...)
@@ -38,7 +41,7 @@ static bool say_no(struct hook_no *no, enum kymo_hook_reason reason, const char 
 /* Bytes in use on one physical core; false: sysfs does not tell. */
 static bool read_present(uint32_t core, uint64_t *ret)
 {
-    char path[256], text[32];
+    char path[640], text[32];
     int fd, n;
     ssize_t got;
     char *end;

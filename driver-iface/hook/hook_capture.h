@@ -30,7 +30,7 @@ struct hook_capture {
     uint64_t neff_max, neff_total;
     const char *foreign;    /* function that somebody else called */
     const char *inspecting; /* variable that turns the vendor's inspection on */
-    char sysfs[128];
+    char sysfs[512];        /* empty: the name is too long to be looked at */
     bool answered, stays_disarmed;
     uint32_t question_us;
     struct hook_buffers buffers;

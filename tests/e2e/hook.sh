@@ -62,6 +62,19 @@ hooked()
         >"$work/$name.txt" 2>&1 || die "$name: the job failed"
 }
 
+# refuse NAME REASON OPTIONS...: the job profiles itself; nothing is captured, for that reason, and the job has its own captures
+refuse()
+{
+    local name=$1 reason=$2
+    shift 2
+    attend "$name" 0 2 3 1
+    hooked "$name" "$@"
+    ! wait "$run" || die "$name: there is a capture"
+    grep -qx "refused $reason" "$work/$name.log" || die "$name: $(tail -1 "$work/$name.log")"
+    [ -z "$(find "$work/$name/intake" -name '*.ntff')" ] || die "$name: profiles in the intake"
+    [ -n "$(find "$work/$name/out" -name '*.ntff' -size +0)" ] || die "$name: the job's own profile is missing"
+}
+
 # memory NAME EXPECTED OPTIONS...: 14 GB are needed beside what the job holds of the 24 GB of two cores, as sysfs tells
 memory()
 {
@@ -109,6 +122,9 @@ capture s1 'mode 3 executions 2 flags 0' 0 3 --linked "${one[@]}"
 capture s2 'mode 3 executions 2 flags 0' 0 3 "${two[@]}"
 capture c2 'mode 1 executions 1 flags 0' 1 1 "${two[@]}"
 capture a1 'mode 3 executions 1 flags 1' 1 2 --async "${one[@]}"
+
+refuse inspecting '1: NEURON_RT_INSPECT_ENABLE' "${one[@]}" --mode session
+refuse profiling '2: nrt_profile_continuous_start' "${one[@]}" --mode continuous --linked
 
 memory free 'captured cap-1 mode 2' "${two[@]}"
 memory full 'refused 4: 15032385536 bytes needed, 1[0-9]\{10\} of 25769803776 in use' --ballast 11G "${two[@]}"

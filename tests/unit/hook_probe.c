@@ -341,6 +341,7 @@ static int do_plugin(unsigned n)
     check(look("nrt_inspect_begin") == NULL && dlerror() != NULL, "a function that the runtime lacks");
     check(dlsym(RTLD_DEFAULT, "nrt_execute") == NULL && dlerror() != NULL, "RTLD_LOCAL");
     check(run(n) == NRT_SUCCESS, "plugin_run");
+    (void)dlclose(handle);
     return 0;
 }
 
@@ -360,10 +361,11 @@ static int do_dlmopen(unsigned n)
 /* Who asks for what comes next finds the runtime behind us, or nothing. */
 static int do_next(unsigned n)
 {
-    void *p;
+    void *library, *p;
 
     check(dlsym(RTLD_NEXT, "nrt_execute") == NULL && dlerror() != NULL, "RTLD_NEXT finds a runtime");
-    check(dlopen(getenv("KYMO_LIBNRT"), RTLD_NOW | RTLD_GLOBAL) != NULL, "dlopen");
+    library = dlopen(getenv("KYMO_LIBNRT"), RTLD_NOW | RTLD_GLOBAL);
+    check(library != NULL, "dlopen");
     p = dlsym(RTLD_DEFAULT, "nrt_execute");
     (void)printf("nrt_execute from %s\n", origin(p));
     rt.handle = RTLD_DEFAULT;
@@ -371,6 +373,7 @@ static int do_next(unsigned n)
     start();
     execute(n);
     end();
+    (void)dlclose(library);
     return 0;
 }
 
