@@ -102,7 +102,8 @@ static int make_item(struct outbox_cargo *c, const struct spool_entry *e, const 
     return 0;
 }
 
-int outbox_cargo_offer(struct outbox_cargo *c, struct spool *s, struct uplink_send *send, struct kymo_err *err)
+int outbox_cargo_offer(struct outbox_cargo *c, struct spool *s, struct uplink_send *send,
+                       const struct outbox_cargo_ask *ask, struct kymo_err *err)
 {
     uint8_t *data KYMO_FREE = NULL;
     size_t n;
@@ -126,6 +127,8 @@ int outbox_cargo_offer(struct outbox_cargo *c, struct spool *s, struct uplink_se
         r = make_item(c, e, m->files[i], &items[i], err);
         if (r < 0)
             return r;
+        if (items[i].neff && !ask->may_send(ask->ctx, items[i].sha256))
+            return -EINPROGRESS;
     }
     return uplink_send_offer(send, c->id, data, n, items, m->n_files, c, err);
 }

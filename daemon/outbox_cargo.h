@@ -21,7 +21,8 @@ struct outbox_cargo {
     bool gone;                     /* evicted meanwhile */
     uint64_t not_before_ms;
     unsigned tries, damaged;
-    int read_code; /* of a read that failed */
+    uint64_t blocked_at; /* the owner's count of ends when it had to wait for another; 0: it has not */
+    int read_code;       /* of a read that failed */
     size_t n_items;
     struct outbox_cargo_item *items; /* while under way */
     size_t n_pins;
@@ -35,10 +36,14 @@ struct outbox_cargo *outbox_cargo_free(struct outbox_cargo *c, struct spool *s);
 
 /*
  * Offers it: its manifest, and the manifest's files as items. As uplink_send_offer; -EBADMSG: the capture is not what
- * was published.
+ * was published; -EINPROGRESS: may_send said of one of its NEFFs that it is on its way with another capture.
  */
+struct outbox_cargo_ask {
+    bool (*may_send)(void *ctx, const uint8_t sha256[KYMO_SHA256_SIZE]);
+    void *ctx;
+};
 int outbox_cargo_offer(struct outbox_cargo *c, struct spool *s, struct uplink_send *send,
-                       struct kymo_err *err) KYMO_MUST_CHECK;
+                       const struct outbox_cargo_ask *ask, struct kymo_err *err) KYMO_MUST_CHECK;
 
 /* Reads an item; keeps the last NEFF open. */
 struct outbox_cargo_reader {

@@ -98,7 +98,7 @@ int outbox_take_new_lost(const char *capture_id, uint32_t cause, const char *dir
 static int copy_file(struct take_file *to, const struct outbox_file *from, struct kymo_err *err)
 {
     if (!from->path || !from->name || strlen(from->name) > SPOOL_NAME_MAX || !manifest_is_file_name(from->name) ||
-        strchr(from->name, '/'))
+        strchr(from->name, '/') || strncmp(from->name, SPOOL_MANIFEST, strlen(SPOOL_MANIFEST)) == 0)
         return kymo_err_set(err, -EINVAL, "outbox: \"%.140s\" is no name of a capture's file",
                             from->name ? from->name : "");
     if (from->nneffs > SPOOL_NEFFS_MAX)

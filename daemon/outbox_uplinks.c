@@ -15,6 +15,7 @@
 #define DAMAGED_MAX 3 /* refusals for a wrong hash, then the capture is not what was published */
 #define THROTTLE_MS 50
 #define CHUNK_MIN 4096u
+#define KNOWN_MAX 64 /* NEFFs that the collector is known to have */
 
 struct request {
     uint64_t number; /* as the events and replies have it */
@@ -43,6 +44,11 @@ struct outbox_uplinks {
     struct request requests[REQUESTS_MAX];
     size_t n_requests;
     uint64_t last_request, random;
+    /* NEFFs that the collector that is used now has got from here; the oldest is forgotten first. */
+    uint8_t known[KNOWN_MAX][KYMO_SHA256_SIZE];
+    size_t n_known;
+    const struct outbox_link_peer *known_to;
+    uint64_t ends; /* captures that are not under way any more, and one */
     struct outbox_losses losses;
     const struct outbox_link_peer *losses_to; /* that link has the batch under way; NULL: none */
 };
@@ -113,6 +119,7 @@ static void lose(struct outbox_uplinks *u, struct outbox_cargo *c, uint32_t caus
 static void come_back(struct outbox_uplinks *u, struct outbox_cargo *c)
 {
     c->link = NULL;
+    u->ends++;
     if (c->gone)
         end_cargo(u, c, -ENODATA, "evicted from the spool");
 }
@@ -150,14 +157,56 @@ static struct outbox_link_peer *active(const struct outbox_uplinks *u)
     return second->usable_ms ? second->link : NULL;
 }
 
+static bool is_known(const struct outbox_uplinks *u, const uint8_t *sha256)
+{
+    for (size_t i = 0; i < KNOWN_MAX && i < u->n_known; i++)
+        if (memcmp(u->known[i], sha256, KYMO_SHA256_SIZE) == 0)
+            return true;
+    return false;
+}
+
+static void note_known(struct outbox_uplinks *u, const struct outbox_link_peer *l, const struct outbox_cargo *c)
+{
+    if (u->known_to != l)
+        u->n_known = 0;
+    u->known_to = l;
+    for (size_t i = 0; i < c->n_items; i++)
+        if (c->items[i].neff && !is_known(u, c->items[i].sha256))
+            memcpy(u->known[u->n_known++ % KNOWN_MAX], c->items[i].sha256, KYMO_SHA256_SIZE);
+}
+
+/* A NEFF that is on its way with one capture would be wanted a second time for the next. */
+static bool may_send(void *ctx, const uint8_t sha256[KYMO_SHA256_SIZE])
+{
+    const struct outbox_uplinks *u = ctx;
+    const struct outbox_link_peer *l = active(u);
+    if (u->known_to == l && is_known(u, sha256))
+        return true;
+    size_t left = uplink_send_captures(outbox_link_send(l));
+    for (size_t i = 0; i < u->n_cargo && left > 0; i++) {
+        const struct outbox_cargo *c = u->cargo[i];
+        left -= c->link == l;
+        for (size_t k = 0; c->link == l && k < c->n_items; k++)
+            if (c->items[k].neff && memcmp(c->items[k].sha256, sha256, KYMO_SHA256_SIZE) == 0)
+                return false;
+    }
+    return true;
+}
+
 static int offer(struct outbox_uplinks *u, struct outbox_link_peer *l, struct outbox_cargo *c)
 {
     struct kymo_err err = {0};
-    int r = outbox_cargo_offer(c, u->config.spool, outbox_link_send(l), &err);
+    const struct outbox_cargo_ask ask = {may_send, u};
+    if (c->blocked_at == u->ends)
+        return -EINPROGRESS;
+    int r = outbox_cargo_offer(c, u->config.spool, outbox_link_send(l), &ask, &err);
     switch (r) {
     case 0:
         c->link = l;
         break;
+    case -EINPROGRESS:
+        c->blocked_at = u->ends;
+        return r;
     case -ENOENT:
         end_cargo(u, c, -ENODATA, "evicted from the spool");
         break;
@@ -266,6 +315,8 @@ static void on_stored(void *ctx, void *handle)
     if (i < OUTBOX_COLLECTORS_MAX)
         u->route[i].holds = 0;
     c->link = NULL;
+    u->ends++;
+    note_known(u, ctx, c);
     int r = c->gone ? 0 : spool_stored(u->config.spool, c->seq, NULL);
     /* When that cannot be written down it is offered again, and the collector says that it has it. */
     if (r < 0 && r != -ENOENT)
@@ -287,6 +338,7 @@ static void on_refused(void *ctx, void *handle, int why, const char *text)
     struct outbox_uplinks *u = owner(ctx);
     struct outbox_cargo *c = handle;
     c->link = NULL;
+    u->ends++;
     if (c->gone || c->read_code < 0) {
         if (c->gone)
             come_back(u, c);
@@ -394,6 +446,8 @@ static void on_down(void *ctx, struct outbox_link_peer *l, const struct kymo_err
     forget_requests(u, l);
     if (u->losses_to == l)
         u->losses_to = NULL;
+    if (u->known_to == l)
+        u->known_to = NULL;
     for (size_t i = 0; i < u->n_cargo;) {
         struct outbox_cargo *c = u->cargo[i];
         size_t before = u->n_cargo;
@@ -536,6 +590,7 @@ int outbox_uplinks_new(const struct outbox_uplinks_config *config, struct outbox
     if (!u)
         return kymo_err_set(err, -ENOMEM, "outbox: out of memory");
     u->config = *config;
+    u->ends = 1;
     u->reader.fd = -1;
     u->random = kymo_clock_real_ns();
     (void)uv_timer_init(config->loop, &u->throttle);

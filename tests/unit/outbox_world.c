@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -312,6 +313,16 @@ void world_unlisten(struct world *w, int i)
             net_conn_close(c->peers[k]->conn);
 }
 
+void world_cut_in(struct world_collector *c, uint64_t bytes)
+{
+    uint64_t heard = 0;
+    for (size_t i = 0; i < WORLD_CONNECTIONS; i++)
+        if (c->peers[i])
+            heard = c->peers[i]->heard;
+    c->cut_at = heard + bytes;
+    c->cut_only_once = true;
+}
+
 uint64_t world_lost(const struct world_collector *c, const char *cause)
 {
     uint64_t n = 0;
@@ -413,7 +424,8 @@ static void on_changed(void *ctx)
 void world_init(struct world *w)
 {
     memset(w, 0, sizeof *w);
-    (void)snprintf(w->dir, sizeof w->dir, "/tmp/kymo-outbox-XXXXXX");
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)snprintf(w->dir, sizeof w->dir, "%s/kymo-outbox-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     assert_non_null(mkdtemp(w->dir));
     (void)snprintf(w->spool, sizeof w->spool, "%s/spool", w->dir);
     (void)snprintf(w->intake, sizeof w->intake, "%s/intake", w->dir);
@@ -461,11 +473,22 @@ static void free_stored(struct world_stored *s)
     kymo_free(s);
 }
 
+static bool is_connected(const struct world *w)
+{
+    bool any = false;
+    for (int i = 0; i < 2; i++)
+        for (size_t k = 0; k < WORLD_CONNECTIONS; k++)
+            any |= w->collectors[i].peers[k] != NULL;
+    return any;
+}
+
 void world_done(struct world *w)
 {
-    world_stop(w);
+    /* While the loop runs, so that nobody has to linger. */
     for (int i = 0; i < 2; i++)
         world_unlisten(w, i);
+    world_until(w, !is_connected(w));
+    world_stop(w);
     w->net = net_free(w->net);
     (void)uv_run(&w->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&w->loop), 0);

@@ -88,7 +88,6 @@ struct world {
     uint8_t neff[KYMO_SHA256_SIZE]; /* of the last answer */
     uint64_t neff_size;
     char sent_ids[WORLD_CAPTURES][SPOOL_ID_MAX + 1];
-    char run_limit[1];
 };
 
 void world_init(struct world *w);
@@ -122,6 +121,8 @@ void world_add_neff(struct world *w, size_t size, unsigned seed);
 const struct world_stored *world_find(const struct world_collector *c, const char *id);
 /* Aborts unless the collector has published it once, with the right bytes. */
 void world_verify(const struct world *w, const struct world_collector *c, const char *id, size_t size);
+/* Cuts its connections after so many bytes more. */
+void world_cut_in(struct world_collector *c, uint64_t bytes);
 /* Captures of a cause that were told. */
 uint64_t world_lost(const struct world_collector *c, const char *cause);
 void world_keep_late(struct world_collector *c);
