@@ -1,6 +1,6 @@
 /*
- * The spool's side of its bench. usage: bench_spool SPOOL copy|rename FILE...: publishes each file as a capture of its
- * own and prints bytes and nanoseconds from the first to the last acknowledged publication.
+ * The spool's side of its bench. usage: bench_spool SPOOL copy|link|rename FILE...: publishes each file as a capture of
+ * its own and prints bytes and nanoseconds from the first to the last acknowledged publication.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,9 @@ int main(int argc, char **argv)
     struct kymo_err err = {0};
     if (argc < 4)
         return 2;
-    enum spool_how how = strcmp(argv[2], "rename") ? SPOOL_COPY : SPOOL_RENAME;
+    enum spool_how how = strcmp(argv[2], "rename") == 0 ? SPOOL_RENAME
+                         : strcmp(argv[2], "link") == 0 ? SPOOL_LINK
+                                                        : SPOOL_COPY;
     int r = spool_open(argv[1], NULL, &s, &err);
     uint64_t bytes = 0, start = kymo_clock_mono_ns();
     for (int i = 3; r == 0 && i < argc; i++) {

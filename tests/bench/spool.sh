@@ -1,10 +1,11 @@
 #!/bin/bash
-# Captures into the spool against dd with the same sync pattern (one fsync a file), in one run. On a virtual disk whoever writes
-# first in a while is slow (a factor of two to three was seen), so one pass of each is thrown away, the two take turns in
-# going first, and the medians are compared.
+# Captures into the spool against dd with the same sync pattern (one fsync a file), in one run. On a machine that does other things,
+# and on a virtual disk, rates change by a factor within seconds: the two are compared round by round, one directly after the
+# other and in turns first, and the median of the rounds' ratios counts, printed with its quartiles. One pass of each is thrown
+# away: whoever writes first in a while is slow.
 set -euo pipefail
-files=4 size=64 rounds=6
-[ -z "$KYMO_BENCH_QUICK" ] || { files=2 size=16 rounds=2; }
+files=2 size=64 rounds=15
+[ -z "$KYMO_BENCH_QUICK" ] || { files=2 size=16 rounds=3; }
 # On the disk that the tree is on: /tmp may be memory.
 work=$(mktemp -d "$KYMO_BUILD/bench-spool.XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -40,23 +41,33 @@ spool_all()
     rm -rf "$work/spool"
 }
 
-dd_rates=() copy_rates=() rename_rates=()
+# Median and quartiles of ratios, one a line.
+ratios()
+{
+    sort -n | awk '{ v[NR] = $1 } END { printf "%.2f x (quartiles %.2f to %.2f, %d rounds)\n",
+        v[int((NR + 1) / 2)], v[int((NR + 3) / 4)], v[int((3 * NR + 1) / 4)], NR }'
+}
+
+dd_rates=() copy_rates=() link_rates=() pairs=()
 make_sources
 sync -f "$work"
 dd_all >"$work/discarded"
 spool_all copy >"$work/discarded"
 for ((round = 0; round < rounds; round++)); do
-    [ $((round % 2)) = 0 ] || copy_rates+=("$(spool_all copy)")
-    dd_rates+=("$(dd_all)")
-    [ $((round % 2)) = 1 ] || copy_rates+=("$(spool_all copy)")
+    if [ $((round % 2)) = 0 ]; then
+        with_dd=$(dd_all) with_spool=$(spool_all copy)
+    else
+        with_spool=$(spool_all copy) with_dd=$(dd_all)
+    fi
+    dd_rates+=("$with_dd") copy_rates+=("$with_spool")
+    pairs+=("$(awk "BEGIN { print $with_spool / $with_dd }")")
 done
-for ((round = 0; round < (rounds + 1) / 2; round++)); do
+for ((round = 0; round < 3; round++)); do
     rm -rf "$work/in"
     make_sources
-    rename_rates+=("$(spool_all rename)")
+    link_rates+=("$(spool_all link)")
 done
-with_dd=$(median "${dd_rates[@]}") with_spool=$(median "${copy_rates[@]}")
-echo "spool, dd with fsync: $with_dd MB/s"
-echo "spool, copied in: $with_spool MB/s"
-echo "spool, copied in against dd: $(awk "BEGIN { printf \"%.2f\", $with_spool / $with_dd }") x"
-echo "spool, taken by rename: $(median "${rename_rates[@]}") MB/s"
+echo "spool, dd with fsync: $(median "${dd_rates[@]}") MB/s"
+echo "spool, copied in: $(median "${copy_rates[@]}") MB/s"
+echo "spool, copied in against dd: $(printf '%s\n' "${pairs[@]}" | ratios)"
+echo "spool, taken by link, as the outbox does: $(median "${link_rates[@]}") MB/s"

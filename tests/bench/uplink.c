@@ -4,8 +4,9 @@
  * uplink reads from memory and its store counts; neither touches a disk.
  *
  * usage: bench_uplink MIB ROUNDS
- * Prints "name: value unit" lines: the best of the rounds, in which all ways take turns, so that they see the same
- * machine.
+ * Prints "name: value unit" lines. On a machine that does other things rates change from second to second: in every
+ * round each way runs directly after the one that it is compared with, or before it in every other round, and the
+ * median of the rounds' ratios counts, printed with its quartiles. Ratios of processor time hardly depend on the load.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -354,31 +355,67 @@ static double run(enum way way)
     return seconds;
 }
 
-int main(int argc, char **argv)
+#define ROUNDS_MAX 100
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Sorts. part: of four. */
+static double quartile(double *v, size_t n, size_t part)
+{
+    qsort(v, n, sizeof *v, compare);
+    return v[(part * n + 1) / 4 < n ? (part * n + 1) / 4 : n - 1];
+}
+
+static void print_ratio(const char *name, const double *of, const double *to, size_t n)
+{
+    double ratio[ROUNDS_MAX];
+    for (size_t i = 0; i < n; i++)
+        ratio[i] = of[i] / to[i];
+    double low = quartile(ratio, n, 1), high = quartile(ratio, n, 3);
+    printf("%s: %.2f x (quartiles %.2f to %.2f, %zu rounds)\n", name, quartile(ratio, n, 2), low, high, n);
+}
+
+static double rates[WAYS][ROUNDS_MAX], cpu[WAYS][ROUNDS_MAX]; /* MB/s; processor seconds per GB, both sides */
+
+static void measure(enum way way, size_t round)
+{
+    double before = children_cpu();
+    rates[way][round] = (double)total / 1e6 / run(way);
+    cpu[way][round] = (children_cpu() - before) / ((double)total / 1e9);
+}
+
+static void print_all(size_t rounds)
 {
     static const char *const names[WAYS] = {"bare socket", "uplink, plain", "openssl as s_client", "uplink, TLS 1.3"};
+    print_ratio("uplink, plain, of a bare socket", rates[UPLINK], rates[SOCKET], rounds);
+    print_ratio("uplink, TLS 1.3, of openssl", rates[UPLINK_TLS], rates[OPENSSL], rounds);
+    print_ratio("bare socket, of the uplink's processor time", cpu[SOCKET], cpu[UPLINK], rounds);
+    print_ratio("openssl, of the uplink's processor time with TLS", cpu[OPENSSL], cpu[UPLINK_TLS], rounds);
+    for (int way = 0; way < WAYS; way++) {
+        printf("%s: %.0f MB/s\n", names[way], quartile(rates[way], rounds, 2));
+        printf("%s, both sides' processors: %.2f s/GB\n", names[way], quartile(cpu[way], rounds, 2));
+    }
+}
+
+int main(int argc, char **argv)
+{
     unsigned long mib = argc == 3 ? strtoul(argv[1], NULL, 10) : 0, rounds = argc == 3 ? strtoul(argv[2], NULL, 10) : 0;
-    if (mib == 0 || mib > 1u << 20 || rounds == 0 || rounds > 1000) {
-        (void)fprintf(stderr, "usage: bench_uplink MIB ROUNDS\n");
+    if (mib == 0 || mib > 1u << 20 || rounds == 0 || rounds > ROUNDS_MAX) {
+        (void)fprintf(stderr, "usage: bench_uplink MIB ROUNDS (at most %d)\n", ROUNDS_MAX);
         return 2;
     }
     total = (uint64_t)mib << 20;
     must(mkdtemp(dir) != NULL, dir);
     tls_sample_make(dir);
-    double best[WAYS] = {0}, cpu[WAYS] = {0};
-    for (unsigned long i = 0; i < rounds; i++)
-        for (int way = 0; way < WAYS; way++) {
-            double before = children_cpu();
-            double rate = (double)total / 1e6 / run((enum way)way);
-            double spent = (children_cpu() - before) / ((double)total / 1e9);
-            best[way] = rate > best[way] ? rate : best[way];
-            cpu[way] = cpu[way] == 0 || spent < cpu[way] ? spent : cpu[way];
+    for (size_t i = 0; i < rounds; i++)
+        for (int pair = 0; pair < WAYS; pair += 2) {
+            measure((enum way)(pair + (int)(i % 2)), i);
+            measure((enum way)(pair + 1 - (int)(i % 2)), i);
         }
-    for (int way = 0; way < WAYS; way++) {
-        printf("%s: %.0f MB/s\n", names[way], best[way]);
-        printf("%s, both sides' processors: %.2f s/GB\n", names[way], cpu[way]);
-    }
-    printf("uplink, plain, of a bare socket: %.2f x\n", best[UPLINK] / best[SOCKET]);
-    printf("uplink, TLS 1.3, of openssl: %.2f x\n", best[UPLINK_TLS] / best[OPENSSL]);
+    print_all(rounds);
     return kymo_file_remove_tree(dir, NULL) < 0;
 }
