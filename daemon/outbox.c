@@ -22,6 +22,7 @@ struct outbox {
     void *ctx;
     uint64_t last_ticket;
     uv_thread_t thread;
+    bool stopped; /* the thread is gone: what is ordered now goes nowhere */
     /* Both sides'. */
     struct outbox_queue queue;
     uv_async_t wake;
@@ -296,7 +297,7 @@ static void tell_all(struct outbox *o)
         tell(o, e);
         outbox_event_free(e);
     }
-    if (n >= EVENTS_MAX)
+    if (n >= EVENTS_MAX && !o->stopped)
         (void)uv_async_send(&o->wake);
 }
 
@@ -476,6 +477,7 @@ struct outbox *outbox_stop(struct outbox *o)
     outbox_queue_stop(&o->queue);
     (void)uv_async_send(&o->wake);
     (void)uv_thread_join(&o->thread);
+    o->stopped = true;
     run_to_end(o);
     struct outbox_order *order = KYMO_TAKE(o->order);
     while (order || (order = o->held) || (order = outbox_queue_next_order(&o->queue))) {
@@ -485,7 +487,6 @@ struct outbox *outbox_stop(struct outbox *o)
         order = NULL;
     }
     o->spool = spool_close(o->spool);
-    /* Orders that these give are dropped with the queue. */
     tell_all(o);
     outbox_queue_done(&o->queue);
     uv_close((uv_handle_t *)&o->events, on_events_closed);
@@ -494,7 +495,8 @@ struct outbox *outbox_stop(struct outbox *o)
 
 static int give(struct outbox *o, struct outbox_order *order, size_t max, struct kymo_err *err)
 {
-    int r = outbox_queue_order(&o->queue, order, max, err);
+    int r = o->stopped ? kymo_err_set(err, -ECANCELED, "the outbox was stopped")
+                       : outbox_queue_order(&o->queue, order, max, err);
     if (r < 0)
         outbox_order_free(order);
     else
