@@ -1,6 +1,7 @@
 #!/bin/bash
-# From nothing to Parquet tables on one machine without Neuron hardware: installs what is needed, builds kymo, trains a
-# simulated model with capture on, processes the captures and prints where the time went.
+# From nothing to Parquet tables on one machine without Neuron hardware: installs what is needed, builds kymo, starts a
+# collector and a daemon on loopback, trains a simulated model that knows nothing of kymo but LD_PRELOAD and KYMO_SOCKET,
+# has steps of it captured by policy and on demand, and prints where the time went.
 set -euo pipefail
 
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -15,10 +16,11 @@ usage: tools/quickstart.sh [OPTION]...
   --instance TYPE   simulated host (default trn2.48xlarge; --instance help lists them)
   --lnc 1|2         physical cores per logical core (default 2 on Trn2 and Trn3, which alone have it; else 1)
   --ranks N         processes of the training job, one on each logical core (default 4)
-  --steps N         training steps (default 20)
+  --steps N         training steps, at least 8 (default 20)
   --model NAME      mlp or attention (default mlp)
   --no-install      take the packages as they are
   --programs DIR    use the programs in DIR instead of building
+  --serve           leave collector and daemon running until Ctrl-C
 EOF
 }
 
@@ -41,7 +43,7 @@ instances()
     sed -n 's/^INSTANCE("\([^"]*\)", \([A-Z0-9]*\), \([0-9]*\), \([12]\))$/\1 \2 \3 \4/p' "$top/arch/instances.def"
 }
 
-output=$PWD/kymo-quickstart instance=trn2.48xlarge lnc="" ranks=4 steps=20 model=mlp install=1 programs=""
+output=$PWD/kymo-quickstart instance=trn2.48xlarge lnc="" ranks=4 steps=20 model=mlp install=1 programs="" serve=0
 while [ $# -gt 0 ]; do
     case $1 in
     --output | --instance | --lnc | --ranks | --steps | --model | --programs)
@@ -49,6 +51,7 @@ while [ $# -gt 0 ]; do
         declare "${1#--}=$2"
         shift 2 ;;
     --no-install) install=0; shift ;;
+    --serve) serve=1; shift ;;
     -h | --help) usage; exit 0 ;;
     *) wrong "$1: no such option; see --help" ;;
     esac
@@ -67,7 +70,7 @@ cores=$((devices * $(sed -n 's/^ *\.pcores_per_device = \([0-9]*\),.*/\1/p' "$to
 cores=$((cores / lnc))
 [[ $ranks =~ ^[1-9][0-9]{0,5}$ ]] || wrong "--ranks $ranks: not a number from 1 to $cores"
 [ "$ranks" -le $cores ] || wrong "--ranks $ranks: $instance has $cores logical cores with LNC $lnc, and each rank takes one"
-[[ $steps =~ ^[1-9][0-9]{0,5}$ ]] || wrong "--steps $steps: not a number from 1 to 999999"
+[[ $steps =~ ^[1-9][0-9]{0,5}$ ]] && [ "$steps" -ge 8 ] || wrong "--steps $steps: not a number from 8 to 999999"
 [[ $model =~ ^(mlp|attention)$ ]] || wrong "--model $model: mlp or attention"
 [ -n "$output" ] || wrong "--output: no directory"
 [ -z "$programs" ] || [ -x "$programs/kymo" ] || wrong "--programs $programs: no kymo in it"
@@ -75,17 +78,19 @@ cores=$((cores / lnc))
 # Only what carries our mark is ever replaced.
 mkdir -p "$output"
 output=$(cd "$output" && pwd)
+sockets=$output/sockets
+[ "$(printf %s "$sockets/control.sock" | wc -c)" -le 107 ] || wrong "--output $output: too long for the name of a socket in it"
 mark=$output/.kymo-quickstart
 if [ ! -e "$mark" ] && [ -n "$(ls -A "$output")" ]; then
     wrong "--output $output: not empty and not from an earlier quickstart; choose another --output"
 fi
 touch "$mark"
-rm -rf "${output:?}"/{neff,captures,data,truth,quickstart.log}
+rm -rf "${output:?}"/{neff,captures,data,truth,host,sockets,sysfs,collector.ports} "$output"/{quickstart,collector,daemon,demand,job}.log "$output"/{status,profiles}.txt
 log=$output/quickstart.log
 
 # Every process of this run carries this in its environment, so that those, and no others, can be found and stopped.
 export KYMO_QUICKSTART_RUN=$$-$(date +%s%N)
-child=""
+declare -A pids=() # of what is running, by name
 
 ours()
 {
@@ -101,9 +106,11 @@ ours()
 
 stop_all()
 {
-    local status=$? pid tries
+    local status=$? name tries pid
     trap - EXIT
-    [ -z "$child" ] || kill "$child" 2>/dev/null || true
+    for name in program job daemon collector; do
+        [ -z "${pids[$name]:-}" ] || kill "${pids[$name]}" 2>/dev/null || true
+    done
     # A second to end by themselves, then a signal to each that is left, then the last one.
     for tries in 1 2 3 4 5 6 7 8 9 10; do
         [ -n "$(ours)" ] || break
@@ -111,7 +118,7 @@ stop_all()
         [ $tries != 9 ] || for pid in $(ours); do kill -9 "$pid" 2>/dev/null || true; done
         sleep 0.25
     done
-    [ $status = 0 ] || echo "quickstart: failed; the programs' output is in $log" >&2
+    [ $status = 0 ] || echo "quickstart: failed; the programs' output is in $output/*.log" >&2
     exit $status
 }
 trap stop_all EXIT
@@ -123,16 +130,61 @@ say()
     printf '\n== %s\n' "$*"
 }
 
-# Runs a program of the run as a child that the trap can stop; its output goes to the log, and on failure its end to people.
+# start NAME LOG COMMAND...: a child that the trap can stop; its output goes to the log.
+start()
+{
+    local name=$1 to=$2
+    shift 2
+    printf '$ %s\n' "$*" >>"$to"
+    "$@" >>"$to" 2>&1 </dev/null &
+    pids[$name]=$!
+}
+
+# failed LOG TEXT: the log's end to people.
+failed()
+{
+    tail -n 5 "$1" >&2
+    die "$2"
+}
+
+# finish NAME LOG TEXT: waits for a child, which must end well.
+finish()
+{
+    local status=0
+    wait "${pids[$1]}" || status=$?
+    unset "pids[$1]"
+    [ $status = 0 ] || failed "$2" "$3 ended with $status"
+}
+
 run()
 {
-    printf '$ %s\n' "$*" >>"$log"
-    "$@" >>"$log" 2>&1 </dev/null &
-    child=$!
-    local status=0
-    wait "$child" || status=$?
-    child=""
-    [ $status = 0 ] || { tail -n 5 "$log" >&2; die "$(basename "$1") $2 ended with $status"; }
+    start program "$log" "$@"
+    finish program "$log" "$(basename "$1") $2"
+}
+
+# Collector and daemon are to run all the time.
+check_running()
+{
+    local name status
+    for name in collector daemon; do
+        [ -n "${pids[$name]:-}" ] && ! kill -0 "${pids[$name]}" 2>/dev/null || continue
+        status=0
+        wait "${pids[$name]}" || status=$?
+        unset "pids[$name]"
+        failed "$output/$name.log" "the $name ended with $status"
+    done
+}
+
+# until_true SECONDS WHAT COMMAND...
+until_true()
+{
+    local until=$((SECONDS + $1)) what=$2
+    shift 2
+    while ! "$@"; do
+        check_running
+        [ $SECONDS -lt $until ] || die "waited too long for $what"
+        sleep 0.1
+    done
 }
 
 if [ -z "$programs" ]; then
@@ -147,6 +199,9 @@ if [ -z "$programs" ]; then
     programs=$top/build-install/bin
 fi
 programs=$(cd "$programs" && pwd)
+hook=$(find "$programs/../lib" -maxdepth 3 -name libkymo-hook.so 2>/dev/null | head -1)
+[ -n "$hook" ] || die "no libkymo-hook.so below $(dirname "$programs")/lib"
+hook=$(realpath "$hook")
 ready=$SECONDS
 
 say "a $model training step for $arch, LNC $lnc"
@@ -155,25 +210,72 @@ neff=$output/neff/$model.neff
 run "$programs/kymo-sim" neff --model "$model" --arch "$arch" --lnc "$lnc" --output "$neff"
 echo "$neff"
 
-say "training: $ranks ranks, $steps steps on a simulated $instance"
-run "$programs/kymo-sim" run --instance "$instance" --lnc "$lnc" --ranks "$ranks" --steps "$steps" --dge 1 \
-    --neff "$neff" --output "$output" --truth "$output/truth"
+say "collector and daemon on loopback"
+mkdir -p "$sockets" "$output/sysfs"
+start collector "$output/collector.log" "$programs/kymo-collector" --data-path "$output/data" --listen 127.0.0.1:0 \
+    --ports-file "$output/collector.ports"
+until_true 30 "the collector to be ready" test -s "$output/collector.ports"
+uplink=127.0.0.1:$(sed -n 's/^uplink=//p' "$output/collector.ports")
 
-say "processing the captures"
-# Rank r has logical core r, which the names of its files tell; the runtime's own layout knows no ranks.
-captures=0
-for capture in "$output"/captures/*_pid_*/*/; do
-    ntff=("$capture"*_vnc_*.ntff)
-    [ -e "${ntff[0]}" ] || continue
-    rank=${ntff[0]##*_vnc_}
-    run "$programs/kymo" process -d "${capture%/}" --data-path "$output/data" --display-name "$model-r${rank%.ntff}"
-    captures=$((captures + 1))
+# The job is paced to last some seconds, so that captures come three seconds, or three eighths of its time, apart.
+step_ms=$((8000 / steps))
+[ $step_ms -ge 10 ] || step_ms=10
+period=$((steps * step_ms * 3 / 8000))
+[ $period -ge 3 ] || period=3
+start daemon "$output/daemon.log" "$programs/kymod" --data-dir "$output/host" --socket-dir "$sockets" --sysfs "$output/sysfs" \
+    --collector "$uplink" --metrics 127.0.0.1:0 --period $period --jitter 0
+until_true 30 "the daemon's sockets" test -S "$sockets/hook.sock" -a -S "$sockets/control.sock"
+echo "collector at $uplink, daemon at $sockets: a capture of each rank every $period s"
+
+say "training: $ranks ranks, $steps steps on a simulated $instance"
+job=$output/job.log
+start job "$job" env LD_PRELOAD="$hook" KYMO_SOCKET="$sockets" "$programs/kymo-sim" run --mode none --instance "$instance" \
+    --lnc "$lnc" --ranks "$ranks" --steps "$steps" --step-ms $step_ms --dge 1 --neff "$neff" --output "$output" \
+    --truth "$output/truth" --sysfs "$output/sysfs"
+
+job_steps()
+{
+    [ "$(grep -c '^rank [0-9]* step 1:' "$job" || true)" -ge "$ranks" ] || ! kill -0 "${pids[job]}" 2>/dev/null
+}
+until_true 120 "the training's first steps" job_steps
+kill -0 "${pids[job]}" 2>/dev/null || finish job "$job" "kymo-sim run"
+start program "$output/demand.log" "$programs/kymo" capture --socket "$sockets" --wait=120
+finish program "$output/demand.log" "kymo capture"
+demanded=$(grep -c ' sent$' "$output/demand.log") || failed "$output/demand.log" "no capture came on demand"
+printf 'on demand, by kymo capture --wait:\n%s\n\n' "$(grep ' sent$' "$output/demand.log")"
+"$programs/kymo" status --socket "$sockets" </dev/null
+
+# As long as the job takes, which --steps tells.
+while kill -0 "${pids[job]}" 2>/dev/null; do
+    check_running
+    sleep 0.2
 done
-[ $captures = "$ranks" ] || die "$captures captures of $ranks ranks in $output/captures"
+finish job "$job" "kymo-sim run"
+
+say "from the daemon's spool to the collector's tables"
+all_sent()
+{
+    "$programs/kymo" status --socket "$sockets" </dev/null >"$output/status.txt" 2>>"$log" ||
+        failed "$log" "kymo status ended with $?"
+    grep -q ' 0 under-way,' "$output/status.txt" && grep -q ' 0 captures to send$' "$output/status.txt"
+}
+until_true 120 "the daemon to send its captures" all_sent
+sent=$(sed -n 's/.*[ ,]\([0-9]*\) sent\(,.*\|$\)/\1/p' "$output/status.txt" | head -1)
+list=("$programs/kymo" profiles --data-path "$output/data")
+all_made()
+{
+    "${list[@]}" </dev/null >"$output/profiles.txt" 2>>"$log" || failed "$log" "kymo profiles ended with $?"
+    ! grep -q '^[^ ]* failed' "$output/profiles.txt" || failed "$output/profiles.txt" "a capture became no profile"
+    [ "$(grep -c '^[^ ]* ready ' "$output/profiles.txt" || true)" -ge "$sent" ]
+}
+until_true $((60 + 2 * sent)) "the collector to make the profiles" all_made
 profiles=("$output"/data/profiles/global/*@latest)
-[ ${#profiles[@]} = "$ranks" ] || die "${#profiles[@]} profiles of $ranks ranks below $output/data"
-first=$output/data/profiles/global/$model-r0@latest
-echo "$captures captures, ${#profiles[@]} profiles"
+[ ${#profiles[@]} = "$sent" ] || die "${#profiles[@]} profiles of $sent captures below $output/data"
+[ "$sent" -gt "$demanded" ] || die "the daemon captured nothing by policy; see $output/daemon.log"
+# The one of rank 0 that came on demand.
+first=$(printf '%s\n' "${profiles[@]}" | sed -n '/-r0-d-/{p;q}')
+[ -n "$first" ] || die "no profile of rank 0's capture on demand below $output/data"
+echo "$sent captures, $demanded of them on demand; ${#profiles[@]} profiles"
 
 say "time by engine and opcode in $(basename "$first")"
 "$programs/kymo" query "$first" \
@@ -193,11 +295,25 @@ done
 say "done in $((SECONDS - started)) s, of which $((SECONDS - ready)) s after installation"
 cat <<END
 tables    $output/data/profiles/global/*@latest/*.parquet
-captures  $output/captures
+captures  $output/data/raw/captures
 truth     $output/truth (what the simulated devices really did)
-log       $log
+logs      $output/*.log
 
+  $programs/kymo profiles --data-path $output/data
   $programs/kymo verify $first
   $programs/kymo query $first 'SELECT * FROM Summary'
   python3 -c 'import pandas as pd; print(pd.read_parquet("$first/Instruction.parquet").head())'
 END
+[ $serve = 1 ] || exit 0
+
+say "collector and daemon go on until Ctrl-C"
+cat <<END
+uplink    $uplink
+
+  KYMO_SOCKET=$sockets LD_PRELOAD=$hook PROGRAM...
+  $programs/kymo status --socket $sockets
+END
+trap 'exit 0' INT TERM HUP
+while check_running; do
+    sleep 0.2
+done

@@ -1,5 +1,5 @@
 #!/bin/bash
-# tools/quickstart.sh with the real programs: the table it prints is what pandas finds in the files, every rank's tables
+# tools/quickstart.sh with the real programs: the table it prints is what pandas finds in the files, the tables of every capture
 # equal the truth, and neither success nor a signal leaves a process. usage: KYMO_BUILD=DIR tests/e2e/quickstart.sh
 set -euo pipefail
 : "${KYMO_BUILD:?names the build directory}"
@@ -12,7 +12,7 @@ cleanup()
 {
     local status=$?
     trap - EXIT
-    [ $status = 0 ] || { echo "quickstart: FAILED" >&2; tail -n 20 "$work"/*.txt "$work"/*/quickstart.log >&2 2>/dev/null || true; }
+    [ $status = 0 ] || { echo "quickstart: FAILED" >&2; tail -n 20 "$work"/*.txt "$work"/*/*.log >&2 2>/dev/null || true; }
     rm -rf "$work"
     exit $status
 }
@@ -37,24 +37,19 @@ left()
     return 0
 }
 
-# check NAME RANKS OPTIONS...
+# check NAME RANKS: what the run printed and left in $work/NAME.
 check()
 {
-    local name=$1 ranks=$2
-    shift 2
-    timeout -k 5 150 "$top/tools/quickstart.sh" --programs "$KYMO_BUILD/bin" --output "$work/$name" --ranks "$ranks" "$@" \
-        >"$work/$name.txt" 2>&1 || die "$name: exit code $?"
-    [ -z "$(left)" ] || die "$name: processes left: $(left)"
-    "$python" - "$top/tests/oracle" "$work/$name" "$work/$name.txt" "$ranks" <<'PY' || die "$name: what was printed or written is wrong"
+    "$python" - "$top/tests/oracle" "$KYMO_BUILD/bin" "$work/$1" "$work/$1.txt" "$2" <<'PY' || die "$1: what was printed or written is wrong"
 import re, sys
 from pathlib import Path
 
 sys.path.insert(0, sys.argv[1])
+import captures
 import duckdb
 import pandas as pd
-import truth
 
-output, text, ranks = Path(sys.argv[2]), Path(sys.argv[3]).read_text(), int(sys.argv[4])
+bin, output, text, ranks = sys.argv[2], Path(sys.argv[3]), Path(sys.argv[4]).read_text(), int(sys.argv[5])
 name = re.search(r"== time by engine and opcode in (\S+)", text)[1]
 table = output / "data" / "profiles" / "global" / name / "Instruction.parquet"
 printed = [(e, o, int(c), int(s)) for e, o, c, s in re.findall(r"^(\w+) +(\w+) +(\d+) +(\d+)$", text, re.MULTILINE)]
@@ -65,39 +60,66 @@ by_duckdb = duckdb.execute(
 ).fetchall()
 if not len(printed) == 10 or not printed == by_pandas == by_duckdb:
     sys.exit(f"printed {printed}\npandas {by_pandas}\nDuckDB {by_duckdb}")
-if len(re.findall(r"@latest: \d+ rings: closed$", text, re.MULTILINE)) != ranks:
+demanded = re.findall(r"^(d-\S+) sent$", text, re.MULTILINE)
+total = int(re.search(r"^(\d+) captures, \d+ of them on demand", text, re.MULTILINE)[1])
+if len(demanded) != ranks or total < 2 * ranks:
+    sys.exit(f"{len(demanded)} of {total} captures on demand, {ranks} ranks")
+if len(re.findall(r"@latest: \d+ rings: closed$", text, re.MULTILINE)) != total:
     sys.exit("not every profile's equation is said to be closed")
-for folder in ("data/profiles/global/", "captures", "truth"):
+for folder in ("data/profiles/global/", "data/raw/captures", "truth"):
     if f"{output}/{folder}" not in text:
         sys.exit(f"{folder} is not named")
-compared = 0
-for rank in range(ranks):
-    (true,) = (output / "truth").glob(f"*_vnc_{rank}")
-    (profile,) = table.parents[1].glob(f"*-r{rank}@latest")
-    differences = truth.compare(profile, true)
-    if differences:
-        sys.exit(f"rank {rank}: " + "\n".join(differences))
-    compared += 1
+compared, differences = captures.check(bin, output / "data", output / "truth")
+if differences or compared != total:
+    sys.exit(f"{compared} profiles: " + "\n".join(differences))
 print(f"{output.name}: {len(printed)} rows and {compared} profiles are right")
 PY
 }
 
-check mlp 2 --steps 3
-check attention 2 --steps 3 --model attention --lnc 1
-check trn1 2 --steps 3 --instance trn1.32xlarge
+# start NAME OPTIONS...: in the background, as $script.
+start()
+{
+    local name=$1
+    shift
+    "$top/tools/quickstart.sh" --programs "$KYMO_BUILD/bin" --output "$work/$name" \
+        --ranks 2 "$@" >"$work/$name.txt" 2>&1 &
+    script=$!
+}
 
-# Stopped while the ranks train.
-"$top/tools/quickstart.sh" --programs "$KYMO_BUILD/bin" --output "$work/stopped" --ranks 2 --steps 999999 >"$work/stopped.txt" 2>&1 &
-script=$!
-for _ in $(seq 200); do
-    ! grep -qs "rank 1 step 1:" "$work/stopped/quickstart.log" || break
-    sleep 0.1
-done
-grep -qs "rank 1 step 1:" "$work/stopped/quickstart.log" || die "stopped: the training did not begin"
-kill -TERM $script
-code=0
-wait $script || code=$?
-[ $code = 143 ] || die "stopped: exit code $code instead of 143"
-[ -z "$(left)" ] || die "stopped: processes left: $(left)"
+# wait_for FILE TEXT
+wait_for()
+{
+    for _ in $(seq 600); do
+        ! grep -qs "$2" "$1" || return 0
+        kill -0 $script 2>/dev/null || break
+        sleep 0.1
+    done
+    die "no \"$2\" in $1"
+}
+
+# stop SIGNAL CODE
+stop()
+{
+    local code=0
+    kill "-$1" $script
+    wait $script || code=$?
+    [ $code = "$2" ] || die "SIG$1: exit code $code instead of $2"
+    [ -z "$(left)" ] || die "SIG$1: processes left: $(left)"
+}
+
+timeout -k 5 150 "$top/tools/quickstart.sh" --programs "$KYMO_BUILD/bin" --output "$work/trn1" --ranks 1 --steps 8 --model attention \
+    --instance trn1.32xlarge >"$work/trn1.txt" 2>&1 || die "trn1: exit code $?"
+[ -z "$(left)" ] || die "trn1: processes left: $(left)"
+check trn1 1
+
+start served --serve
+wait_for "$work/served.txt" "go on until Ctrl-C"
+check served 2
+"$KYMO_BUILD/bin/kymo" status --socket "$work/served/sockets" >"$work/status.txt" || die "served: no daemon"
+stop TERM 0
+
+start stopped --steps 999999
+wait_for "$work/stopped/job.log" "rank 1 step 1:"
+stop TERM 143
 
 echo "quickstart: passed"

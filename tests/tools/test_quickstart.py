@@ -17,34 +17,57 @@ SIM = """#!/bin/bash
 [ -z "$HANG" ] || { sleep 300 & echo $! >"$HANG"; wait; }
 [ -z "$ORPHAN" ] || { setsid sleep 300 & echo $! >"$ORPHAN"; }
 [ -z "$FAIL" ] || { echo "kymo-sim run: no such thing" >&2; exit 1; }
-while [ "$1" != --output ]; do shift; done
-for i in $(seq 0 "$((${RANKS:-4} - 1))"); do
-    mkdir -p "$2/captures/i-0_pid_$i/1"
-    touch "$2/captures/i-0_pid_$i/1/7_instid_0_vnc_$i.ntff"
-done
+env | grep -E '^(KYMO_|LD_PRELOAD)' | grep -v _RUN= >"$CALLS.job"
+for i in $(seq 0 3); do echo "rank $i step 1: NRT_SUCCESS"; done
+sleep 0.5
+"""
+COLLECTOR = """#!/bin/bash
+while [ "$1" != --ports-file ]; do [ "$1" = --data-path ] && data=$2; shift; done
+for profile in $PROFILES; do mkdir -p "$data/profiles/global/$profile@latest"; done
+echo uplink=7 >"$2"
+[ -z "$COLLECTOR_ENDS" ] || { echo "the disk is on fire" >&2; exit 9; }
+exec sleep 300
+"""
+DAEMON = """#!/usr/bin/python3
+import socket, sys, time
+print("kymod", *sys.argv[1:], flush=True)
+folder = sys.argv[sys.argv.index("--socket-dir") + 1]
+kept = []
+for name in ("hook.sock", "control.sock"):
+    kept.append(socket.socket(socket.AF_UNIX))
+    kept[-1].bind(f"{folder}/{name}")
+time.sleep(300)
 """
 KYMO = """#!/bin/bash
 echo "kymo $*" >>"$CALLS"
-[ "$1" = process ] && mkdir -p "$5/profiles/global/$7@latest"
-[ "$1" = query ] && echo "Tensor MATMUL 879 305765"
-[ "$1" = verify ] && { echo "a ring"; echo "1 rings: $VERDICT"; exit "${CODE:-0}"; }
+case $1 in
+capture) for i in 1 2 3 4; do echo "d-$i sent"; done ;;
+status) echo "captures 9 asked, 0 under-way, 8 sent, 1 failed"; echo "spool ok, 0 captures to send" ;;
+profiles) for profile in $PROFILES; do echo "$profile $STATE x"; done ;;
+query) echo "Tensor MATMUL 879 305765" ;;
+verify) echo "a ring"; echo "1 rings: $VERDICT"; exit "${CODE:-0}" ;;
+esac
 exit 0
 """
+PROFILES = " ".join(f"job-r{rank}-{kind}-1-nc{rank}" for rank in range(4) for kind in "dp")
 
 
 @pytest.fixture
 def programs(tmp_path):
     folder = tmp_path / "bin"
     folder.mkdir()
-    for name, text in (("kymo-sim", SIM), ("kymo", KYMO)):
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libkymo-hook.so").touch()
+    for name, text in (("kymo-sim", SIM), ("kymo-collector", COLLECTOR), ("kymod", DAEMON), ("kymo", KYMO)):
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
     return folder
 
 
 def environment(tmp_path, **extra):
-    names = ("HANG", "ORPHAN", "FAIL", "RANKS", "CODE")
-    return {**os.environ, **dict.fromkeys(names, ""), "VERDICT": "closed", "CALLS": str(tmp_path / "calls"), **extra}
+    names = ("HANG", "ORPHAN", "FAIL", "COLLECTOR_ENDS", "CODE")
+    return {**os.environ, **dict.fromkeys(names, ""), "VERDICT": "closed", "STATE": "ready", "PROFILES": PROFILES,
+            "CALLS": str(tmp_path / "calls"), **extra}
 
 
 def command(tmp_path, programs, *args):
@@ -71,27 +94,38 @@ def test_prints_the_table_and_where_to_look(tmp_path, programs):
     assert done.returncode == 0, done.stdout
     assert "Tensor MATMUL 879 305765" in done.stdout
     assert f"{tmp_path}/out/truth" in done.stdout
-    assert "mlp-r3@latest: 1 rings: closed" in done.stdout
-    calls = (tmp_path / "calls").read_text()
-    for rank in range(4):
-        assert f"captures/i-0_pid_{rank}/1 --data-path {tmp_path}/out/data --display-name mlp-r{rank}\n" in calls
+    assert "job-r3-p-1-nc3@latest: 1 rings: closed" in done.stdout
+    assert "8 captures, 4 of them on demand; 8 profiles" in done.stdout
+    assert "in job-r0-d-1-nc0@latest" in done.stdout
+    assert f"--socket {tmp_path}/out/sockets --wait" in (tmp_path / "calls").read_text()
+    # The job is told of nothing else.
+    assert sorted((tmp_path / "calls.job").read_text().split()) == [
+        f"KYMO_SOCKET={tmp_path}/out/sockets", f"LD_PRELOAD={tmp_path}/lib/libkymo-hook.so"]
     # A second run replaces what the first one left.
-    (tmp_path / "out" / "captures" / "stale_pid_1" / "1").mkdir(parents=True)
-    (tmp_path / "out" / "captures" / "stale_pid_1" / "1" / "1_instid_0_vnc_9.ntff").touch()
-    assert "4 captures, 4 profiles" in run(tmp_path, programs).stdout
+    (tmp_path / "out" / "data" / "profiles" / "global" / "stale@latest").mkdir(parents=True)
+    assert "8 captures, 4 of them on demand; 8 profiles" in run(tmp_path, programs).stdout
 
 
 @pytest.mark.parametrize("verdict, code, expected", [("open", 3, 0), ("violated", 1, 1)])
 def test_reports_what_is_not_accounted_for(tmp_path, programs, verdict, code, expected):
     done = run(tmp_path, programs, VERDICT=verdict, CODE=str(code))
-    assert f"mlp-r0@latest: 1 rings: {verdict}" in done.stdout
+    assert f"job-r0-d-1-nc0@latest: 1 rings: {verdict}" in done.stdout
     assert done.returncode == expected
 
 
-def test_fails_when_a_rank_left_no_capture(tmp_path, programs):
-    done = run(tmp_path, programs, RANKS="3")
+@pytest.mark.parametrize(
+    "extra, text",
+    [
+        ({"STATE": "failed"}, "a capture became no profile"),
+        ({"PROFILES": PROFILES + " more-1"}, "9 profiles of 8 captures"),
+        ({"COLLECTOR_ENDS": "1"}, "the disk is on fire\nquickstart: the collector ended with 9"),
+        ({"FAIL": "1"}, "kymo-sim run: no such thing\nquickstart: kymo-sim run ended with 1"),
+    ],
+)
+def test_says_why_it_failed(tmp_path, programs, extra, text):
+    done = run(tmp_path, programs, **extra)
     assert done.returncode == 1
-    assert "3 captures of 4 ranks" in done.stdout
+    assert text in done.stdout
 
 
 def test_lists_instances(tmp_path, programs):
@@ -113,6 +147,7 @@ def test_lists_instances(tmp_path, programs):
         (["--lnc", "3"], "1 or 2"),
         (["--ranks", "0"], "--ranks 0"),
         (["--steps", "many"], "--steps many"),
+        (["--steps", "7"], "from 8"),
         (["--model", "cnn"], "mlp or attention"),
         (["--what"], "--what: no such option"),
         (["--ranks"], "--ranks needs a value"),
@@ -131,12 +166,6 @@ def test_spares_folders_of_others(tmp_path, programs):
     (tmp_path / "out" / "data" / "mine").write_text("x")
     assert run(tmp_path, programs).returncode == 2
     assert (tmp_path / "out" / "data" / "mine").read_text() == "x"
-
-
-def test_says_why_the_job_failed(tmp_path, programs):
-    done = run(tmp_path, programs, FAIL="1")
-    assert done.returncode == 1
-    assert "kymo-sim run: no such thing" in done.stdout
 
 
 def test_stops_what_a_program_left_behind(tmp_path, programs):
@@ -162,3 +191,22 @@ def test_stops_everything_when_stopped(tmp_path, programs, number):
     script.send_signal(number)
     assert script.wait(timeout=20) == 128 + number
     assert not is_alive(pid)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_serves_until_stopped(tmp_path, programs, number):
+    text = tmp_path / "text"
+    with open(text, "w") as to:
+        script = subprocess.Popen(
+            command(tmp_path, programs, "--serve"), env=environment(tmp_path), stdin=subprocess.DEVNULL, stdout=to,
+            stderr=subprocess.STDOUT, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+    deadline = time.monotonic() + 40
+    while "until Ctrl-C" not in text.read_text() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.3)
+    assert script.poll() is None
+    script.send_signal(number)
+    assert script.wait(timeout=20) == 0
+    left = subprocess.run(["pgrep", "-f", f"{tmp_path}/out"], stdout=subprocess.PIPE, text=True).stdout
+    assert left == ""

@@ -1,0 +1,63 @@
+"""What a collector made of the captures that hooks took, against what truly happened."""
+
+from pathlib import Path
+import json
+import re
+import subprocess
+
+import truth
+
+LIMIT = 120  # seconds for any one program
+
+
+def true_profiles(folder):
+    """{(capture id, NTFF): its truth}, of the profiles that hooks had written."""
+    found = {}
+    for facts in Path(folder).glob("*/profile.tsv"):
+        path = {row["key"]: row["value"] for row in truth.read_tsv(facts)}["path"]
+        # A session's files lie in a folder of the runtime's own.
+        match = re.search(r"/([\w.-]+)\.part/(?:.*/)?([^/]+)$", path)
+        if match:
+            assert match.groups() not in found, f"{path}: written twice"
+            found[match.groups()] = facts.parent
+    return found
+
+
+def profiles(bin, data):
+    """All that a store holds, as `kymo profiles --json` tells it."""
+    done = subprocess.run([Path(bin) / "kymo", "profiles", "--data-path", data, "--json"], capture_output=True, text=True,
+                          timeout=LIMIT)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["profiles"]
+
+
+def verify(bin, tables):
+    """The last word of `kymo verify`."""
+    done = subprocess.run([Path(bin) / "kymo", "verify", tables], capture_output=True, text=True, timeout=LIMIT)
+    return (done.stdout.strip().splitlines() or [done.stderr.strip()])[-1]
+
+
+def check_profile(bin, row, true):
+    """What is wrong with one profile."""
+    name = row["name"]
+    if row["state"] != "ready":
+        return [f"{name} is {row['state']}: {row.get('reason')}"]
+    last = verify(bin, row["path"])
+    wrong = [] if last.endswith(": closed") else [f"{name}: {last}"]
+    if true is None:
+        return wrong + [f"{name}: no truth of {row['capture']} {row['file']}"]
+    return wrong + [f"{name}: {difference}" for difference in truth.compare(row["path"], true)]
+
+
+def check(bin, data, folder, announced=None):
+    """(number of profiles, what is wrong). Each capture that was announced is there once, and nothing else is."""
+    rows, true, wrong = profiles(bin, data), true_profiles(folder), []
+    ids = {row["capture"] for row in rows}
+    if announced is not None:
+        wrong += [f"capture {i} did not arrive" for i in sorted(set(announced) - ids)]
+        wrong += [f"capture {i} was not announced" for i in sorted(ids - set(announced))]
+    keys = [(row["capture"], Path(row["file"]).name) for row in rows]
+    wrong += [f"{' '.join(key)} is there {keys.count(key)} times" for key in sorted(set(keys)) if keys.count(key) > 1]
+    for row, key in zip(rows, keys):
+        wrong += check_profile(bin, row, true.get(key))
+    return len(rows), wrong
