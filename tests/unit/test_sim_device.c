@@ -118,6 +118,41 @@ static void test_refused_requests(void **state)
     assert_int_equal(raw_call(fd, &q, -1, &a), -EINVAL);
 }
 
+/* Memory of a core is its share of the device's, whoever asks how often. */
+static void test_memory(void **state)
+{
+    int fd KYMO_CLOSE = raw_connect();
+    struct sim_answer a;
+    struct sim_request q = raw_request(SIM_OP_MEMORY, 31);
+
+    (void)state;
+    q.bytes = 1ull << 30;
+    assert_int_equal(raw_call(fd, &q, -1, &a), -EPERM); /* not attached */
+    q = raw_request(SIM_OP_ATTACH, 31);
+    assert_int_equal(raw_call(fd, &q, -1, &a), 0);
+    for (int life = 0; life < 2; life++) {
+        unsigned taken = 0;
+
+        q = raw_request(SIM_OP_MEMORY, 31);
+        q.bytes = UINT64_MAX;
+        assert_int_equal(raw_call(fd, &q, -1, &a), -ENOMEM);
+        q.bytes = 1ull << 30;
+        while (taken < 100 && raw_call(fd, &q, -1, &a) == 0)
+            taken++;
+        assert_int_equal(taken, 11); /* of 12, which the runtime shares */
+        assert_int_equal(a.nrt_status, 4);
+        q.flags = SIM_FLAG_GIVE;
+        assert_int_equal(raw_call(fd, &q, -1, &a), 0);
+        q.flags = 0;
+        assert_int_equal(raw_call(fd, &q, -1, &a), 0);
+        assert_int_equal(raw_call(fd, &q, -1, &a), -ENOMEM);
+        q = raw_request(SIM_OP_DETACH, 31); /* gives all of it back */
+        assert_int_equal(raw_call(fd, &q, -1, &a), 0);
+        q = raw_request(SIM_OP_ATTACH, 31);
+        assert_int_equal(raw_call(fd, &q, -1, &a), 0);
+    }
+}
+
 /* A rank that dies, even while it holds its core frozen, leaves the core free for the next one. */
 static void test_rank_that_dies(void **state)
 {
@@ -153,6 +188,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bad_messages),
         cmocka_unit_test(test_refused_requests),
+        cmocka_unit_test(test_memory),
         cmocka_unit_test(test_rank_that_dies),
     };
 
