@@ -183,6 +183,7 @@ static const struct uplink_recv_ops recv_ops = {
     .write = on_write,
     .done = on_done,
     .drop = on_drop,
+    .host_losses = receiver_on_host_losses,
     .reply = receiver_on_reply,
     .refused = receiver_on_refused,
 };

@@ -17,6 +17,7 @@ struct receiver_conn {
     uint64_t stored;
     uint64_t received, received_before; /* bytes of captures; at the last tick */
     bool telling, tell_again;           /* losses: at it; from the beginning once more */
+    uint64_t host_serial;               /* of the host's losses that are being noted; 0: none */
     uint64_t told_nonce;                /* of the ping behind those of told; 0: none is under way */
     char told[MANIFEST_PROFILE_NAME_MAX + 1];
 };
@@ -32,7 +33,7 @@ struct receiver {
     bool stopped;
     struct pending *pending;
     size_t n_pending;
-    uint64_t last_request;
+    uint64_t last_request, last_host_serial;
     uint64_t said_ms; /* beginning of the second in which said lines were said */
     unsigned said, unsaid;
     struct receiver_figures figures; /* those that only grow */
@@ -50,6 +51,7 @@ int receiver_ping(struct receiver_conn *c, struct kymo_err *err) KYMO_MUST_CHECK
 void receiver_tell_host(struct receiver_conn *c);
 void receiver_look_at_pong(struct receiver_conn *c);
 
+int receiver_on_host_losses(void *ctx, const Kymo__Uplink__HostLosses *losses, struct kymo_err *err);
 void receiver_on_reply(void *ctx, const Kymo__Uplink__CaptureReply *reply);
 void receiver_on_refused(void *ctx, uint64_t request_id, int why, const char *text);
 void receiver_request_tick(struct receiver *r);

@@ -314,6 +314,59 @@ static void a_restart_goes_on(void **state)
     assert_true(p->read < 2 * BIG + 5000 + BIG / 2);
 }
 
+static int add_captures(void *ctx, const char *source, const struct catalog_host_loss *row)
+{
+    assert_string_equal(source, "h1");
+    assert_string_equal(row->cause, "evicted");
+    *(uint64_t *)ctx += row->captures;
+    return 0;
+}
+
+static uint64_t captures_lost(void)
+{
+    struct catalog *c;
+    char path[128];
+    uint64_t n = 0;
+    (void)snprintf(path, sizeof path, "%s/store/catalog.db", w.root);
+    assert_int_equal(catalog_open(path, true, &c, NULL), 0);
+    assert_int_equal(catalog_list_host_losses(c, NULL, add_captures, &n, NULL), 0);
+    catalog_free(c);
+    return n;
+}
+
+static void tell_losses(struct uplink_peer *p, uint64_t captures)
+{
+    char cause[] = "evicted";
+    uint64_t batch;
+    Kymo__Uplink__HostLoss row = KYMO__UPLINK__HOST_LOSS__INIT;
+    row.has_row = row.has_first_seq = row.has_last_seq = row.has_captures = row.has_bytes = 1;
+    row.has_first_unix_ns = row.has_last_unix_ns = 1;
+    row.row = row.first_seq = 1;
+    row.last_seq = captures;
+    row.captures = captures;
+    row.first_unix_ns = row.last_unix_ns = 1700000000000000000u;
+    row.cause = cause;
+    assert_int_equal(uplink_send_losses(p->send, &row, 1, &batch, NULL), 0);
+}
+
+/* Durable before they are answered; told again they are the same rows. */
+static void keeps_what_a_host_lost(void **state)
+{
+    (void)state;
+    collector_world_open(&w);
+    struct uplink_peer *p = connect_peer("h1");
+    assert_true(collector_world_run(&w, &p->hellos, 1, 5000));
+    tell_losses(p, 3);
+    assert_true(collector_world_run(&w, &p->losses_kept, 1, 5000));
+    assert_int_equal(captures_lost(), 3);
+    /* Several at once: those that find the first under way are not answered, and nobody is hurt. */
+    for (uint64_t i = 0; i < 20; i++)
+        tell_losses(p, 5);
+    assert_true(collector_world_run(&w, &p->losses_kept, 2, 5000));
+    assert_int_equal(captures_lost(), 5);
+    assert_int_equal(p->breaks, 0);
+}
+
 struct answers {
     size_t calls, n;
     struct receiver_answer list[WORLD_PEERS];
@@ -418,6 +471,7 @@ int main(void)
         T(what_does_not_fit_together_is_refused),
         T(a_daemon_that_comes_again_goes_on),
         T(a_restart_goes_on),
+        T(keeps_what_a_host_lost),
         T(asks_for_captures),
         T(says_why_it_cannot_start),
     };

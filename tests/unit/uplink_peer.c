@@ -117,6 +117,13 @@ static void on_losses(void *ctx, const Kymo__Uplink__RingLosses *m)
                        m->losses[i]->cause, (unsigned long long)m->losses[i]->records);
 }
 
+static void on_losses_kept(void *ctx, uint64_t batch)
+{
+    struct uplink_peer *p = ctx;
+    (void)batch;
+    p->losses_kept++;
+}
+
 static const struct uplink_send_ops send_ops = {
     .read = on_read,
     .on_ready = on_ready,
@@ -125,6 +132,7 @@ static const struct uplink_send_ops send_ops = {
     .on_refused = on_refused,
     .on_request = on_request,
     .on_losses = on_losses,
+    .on_losses_kept = on_losses_kept,
 };
 
 static int on_data(struct net_conn *conn, void *ctx, const uint8_t *data, size_t n, struct kymo_err *err)

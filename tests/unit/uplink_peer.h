@@ -46,7 +46,7 @@ struct uplink_peer {
     bool silent;           /* capture requests are not answered */
     uint64_t stall_after;  /* sends nothing any more after so many bytes of captures; 0: never */
     uint64_t read;         /* bytes of captures that were sent */
-    size_t hellos;
+    size_t hellos, losses_kept;
 };
 
 /* host and tls must outlive it. */
