@@ -24,12 +24,37 @@ int kymo_hash_md5(const void *data, size_t n, uint8_t ret[KYMO_MD5_SIZE])
     return digest(EVP_md5(), data, n, ret);
 }
 
-static void context_freep(EVP_MD_CTX **ctx)
+struct kymo_sha256 {
+    EVP_MD_CTX *ctx;
+};
+
+struct kymo_sha256 *kymo_sha256_new(void)
 {
-    EVP_MD_CTX_free(*ctx);
+    struct kymo_sha256 *s KYMO_CLEANUP(kymo_sha256_freep) = KYMO_NEW(struct kymo_sha256);
+    if (!s || !(s->ctx = EVP_MD_CTX_new()) || EVP_DigestInit_ex(s->ctx, EVP_sha256(), NULL) != 1)
+        return NULL;
+    return KYMO_TAKE(s);
 }
 
-static int update_from_file(EVP_MD_CTX *ctx, int fd, uint64_t size, const char *path, struct kymo_err *err)
+int kymo_sha256_add(struct kymo_sha256 *s, const void *data, size_t n)
+{
+    return EVP_DigestUpdate(s->ctx, data, n) == 1 ? 0 : -EIO;
+}
+
+int kymo_sha256_end(struct kymo_sha256 *s, uint8_t ret[KYMO_SHA256_SIZE])
+{
+    return EVP_DigestFinal_ex(s->ctx, ret, NULL) == 1 ? 0 : -EIO;
+}
+
+void kymo_sha256_freep(struct kymo_sha256 **s)
+{
+    if (*s)
+        EVP_MD_CTX_free((*s)->ctx);
+    kymo_free(*s);
+    *s = NULL;
+}
+
+static int update_from_file(struct kymo_sha256 *s, int fd, uint64_t size, const char *path, struct kymo_err *err)
 {
     uint8_t *buf KYMO_FREE = kymo_malloc(FILE_STEP);
     if (!buf)
@@ -39,7 +64,7 @@ static int update_from_file(EVP_MD_CTX *ctx, int fd, uint64_t size, const char *
         int r = kymo_file_pread_all(fd, buf, step, off, path, err);
         if (r < 0)
             return r;
-        if (EVP_DigestUpdate(ctx, buf, step) != 1)
+        if (kymo_sha256_add(s, buf, step) < 0)
             return kymo_err_set(err, -EIO, "%s: the digest failed at offset %llu", path, (unsigned long long)off);
         off += step;
     }
@@ -52,15 +77,13 @@ int kymo_hash_sha256_file(const char *path, uint8_t ret[KYMO_SHA256_SIZE], struc
     int fd KYMO_CLOSE = kymo_file_open_regular(path, &size, err);
     if (fd < 0)
         return fd;
-    EVP_MD_CTX *ctx KYMO_CLEANUP(context_freep) = EVP_MD_CTX_new();
-    if (!ctx || EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) != 1)
+    struct kymo_sha256 *s KYMO_CLEANUP(kymo_sha256_freep) = kymo_sha256_new();
+    if (!s)
         return kymo_err_set(err, -ENOMEM, "%s: cannot begin a digest", path);
-    int r = update_from_file(ctx, fd, size, path, err);
+    int r = update_from_file(s, fd, size, path, err);
     if (r < 0)
         return r;
-    if (EVP_DigestFinal_ex(ctx, ret, NULL) != 1)
-        return kymo_err_set(err, -EIO, "%s: the digest failed", path);
-    return 0;
+    return kymo_sha256_end(s, ret) < 0 ? kymo_err_set(err, -EIO, "%s: the digest failed", path) : 0;
 }
 
 void kymo_hash_hex(const uint8_t *data, size_t n, char *out)

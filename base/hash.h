@@ -12,6 +12,11 @@
 
 int kymo_hash_sha256(const void *data, size_t n, uint8_t ret[KYMO_SHA256_SIZE]) KYMO_MUST_CHECK;
 int kymo_hash_md5(const void *data, size_t n, uint8_t ret[KYMO_MD5_SIZE]) KYMO_MUST_CHECK;
+/* Piece by piece. NULL: no memory. add and end: -EIO; end gives the digest of all that was added. */
+struct kymo_sha256 *kymo_sha256_new(void);
+int kymo_sha256_add(struct kymo_sha256 *s, const void *data, size_t n) KYMO_MUST_CHECK;
+int kymo_sha256_end(struct kymo_sha256 *s, uint8_t ret[KYMO_SHA256_SIZE]) KYMO_MUST_CHECK;
+void kymo_sha256_freep(struct kymo_sha256 **s);
 /* Whole file, streamed. */
 int kymo_hash_sha256_file(const char *path, uint8_t ret[KYMO_SHA256_SIZE], struct kymo_err *err) KYMO_MUST_CHECK;
 /* Lower-case hex of n bytes into out (2 n + 1 bytes). */

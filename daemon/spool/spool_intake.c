@@ -77,23 +77,28 @@ static void start_writeback(int fd, uint64_t off, uint64_t n)
     (void)sync_file_range(fd, (off_t)off, (off_t)n, SYNC_FILE_RANGE_WRITE);
 }
 
-static int copy_bytes(int from, const char *from_name, int to, const char *to_name, uint64_t size, struct kymo_err *err)
+/* Hashes what it writes while it is at hand: reading it again would cost as much as writing it. */
+static int copy_bytes(int from, const char *from_name, int to, const char *to_name, uint64_t size,
+                      uint8_t sha[KYMO_SHA256_SIZE], struct kymo_err *err)
 {
     uint8_t *buf KYMO_FREE = kymo_malloc(COPY_CHUNK);
-    if (!buf)
+    struct kymo_sha256 *hash KYMO_CLEANUP(kymo_sha256_freep) = kymo_sha256_new();
+    if (!buf || !hash)
         return kymo_err_set(err, -ENOMEM, "out of memory");
     for (uint64_t at = 0; at < size;) {
         size_t n = size - at < COPY_CHUNK ? (size_t)(size - at) : COPY_CHUNK;
         int r = kymo_file_pread_all(from, buf, n, at, from_name, err);
         if (r == 0)
             r = kymo_file_pwrite_all(to, buf, n, at, to_name, err);
+        if (r == 0 && kymo_sha256_add(hash, buf, n) < 0)
+            r = kymo_err_set(err, -EIO, "%s: cannot be hashed", to_name);
         if (r < 0)
             return r;
         at += n;
         if (at % FLUSH_EVERY == 0)
             start_writeback(to, at - FLUSH_EVERY, FLUSH_EVERY);
     }
-    return 0;
+    return kymo_sha256_end(hash, sha) < 0 ? kymo_err_set(err, -EIO, "%s: cannot be hashed", to_name) : 0;
 }
 
 /* 1: the sync failed, so another file must be written. */
@@ -103,11 +108,7 @@ static int copy_once(struct spool *s, int from, const char *from_name, const cha
     int fd KYMO_CLOSE = kymo_file_open(to, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600, err);
     if (fd < 0)
         return fd;
-    int r = copy_bytes(from, from_name, fd, to, size, err);
-    if (r == 0) {
-        start_writeback(fd, 0, size);
-        r = kymo_hash_sha256_file(to, sha, err);
-    }
+    int r = copy_bytes(from, from_name, fd, to, size, sha, err);
     if (r == 0 && kymo_file_sync(fd, to, err) < 0) {
         s->failed_syncs++;
         r = 1;

@@ -372,7 +372,7 @@ static double quartile(double *v, size_t n, size_t part)
 
 static void print_ratio(const char *name, const double *of, const double *to, size_t n)
 {
-    double ratio[ROUNDS_MAX];
+    double ratio[ROUNDS_MAX] = {0};
     for (size_t i = 0; i < n; i++)
         ratio[i] = of[i] / to[i];
     double low = quartile(ratio, n, 1), high = quartile(ratio, n, 3);
