@@ -40,16 +40,26 @@ static void append_label_value(struct prom *p, const char *text)
     }
 }
 
-static void append_head(struct prom *p, const char *label, const char *label_value)
+/* Up to the value of the label, its quote included; more labels may follow. */
+static void append_suffixed(struct prom *p, const char *suffix, const char *label, const char *label_value)
 {
     append_text(p, p->name);
-    if (!label)
-        return;
+    append_text(p, suffix);
     append_text(p, "{");
     append_text(p, label);
     append_text(p, "=\"");
     append_label_value(p, label_value);
-    append_text(p, "\"}");
+    append_text(p, "\"");
+}
+
+static void append_head(struct prom *p, const char *label, const char *label_value)
+{
+    if (!label) {
+        append_text(p, p->name);
+        return;
+    }
+    append_suffixed(p, "", label, label_value);
+    append_text(p, "}");
 }
 
 void prom_value(struct prom *p, uint64_t value, const char *label, const char *label_value)
@@ -64,6 +74,23 @@ void prom_seconds(struct prom *p, uint64_t ns, const char *label, const char *la
     append_head(p, label, label_value);
     if (!p->failed)
         p->failed = kymo_buf_printf(p->buf, " %" PRIu64 ".%09" PRIu64 "\n", ns / 1000000000, ns % 1000000000);
+}
+
+void prom_bucket(struct prom *p, uint64_t value, const char *label, const char *label_value, const char *le)
+{
+    append_suffixed(p, "_bucket", label, label_value);
+    if (!p->failed)
+        p->failed = kymo_buf_printf(p->buf, ",le=\"%s\"} %" PRIu64 "\n", le, value);
+}
+
+void prom_sum(struct prom *p, uint64_t sum_ns, uint64_t count, const char *label, const char *label_value)
+{
+    append_suffixed(p, "_sum", label, label_value);
+    if (!p->failed)
+        p->failed = kymo_buf_printf(p->buf, "} %" PRIu64 ".%09" PRIu64 "\n", sum_ns / 1000000000, sum_ns % 1000000000);
+    append_suffixed(p, "_count", label, label_value);
+    if (!p->failed)
+        p->failed = kymo_buf_printf(p->buf, "} %" PRIu64 "\n", count);
 }
 
 void prom_counter(struct prom *p, const char *name, uint64_t value, const char *help)

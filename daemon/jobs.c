@@ -331,6 +331,8 @@ static int show(const struct rank *r, int (*each)(void *ctx, const struct jobs_r
         .stall_ns = r->stall_ns,
         .latency_p50_ns = n.p50_ns,
         .latency_p99_ns = n.p99_ns,
+        .start = r->who.start,
+        .slot = n.slot,
         .unit = process_label(&r->who, "unit"),
         .slice = process_label(&r->who, "slice"),
         .program = r->program,

@@ -73,6 +73,9 @@ struct jobs_rank {
     uint64_t executions; /* of all models */
     uint64_t failures, captures, stall_ns;
     uint64_t latency_p50_ns, latency_p99_ns; /* of the step model; 0: not known */
+    uint64_t start;                          /* of the process, with its pid unique in this boot */
+    const struct kymo_hook_model_slot *slot; /* of the step model, in the page that the job writes: anything may stand
+                                                there at any time, to be read with atomic loads; NULL: none */
     const char *unit, *slice, *program;
 };
 

@@ -28,6 +28,8 @@
 #include "daemon/intake.h"
 #include "daemon/jobs.h"
 #include "daemon/learned.h"
+#include "daemon/metrics.h"
+#include "daemon/metrics_http.h"
 #include "daemon/outbox.h"
 #include "daemon/own_cost.h"
 #include "daemon/say.h"
@@ -53,6 +55,8 @@ struct kymod {
     struct hook_server *hooks;
     struct control *control;
     struct bus *bus;
+    struct metrics *metrics;
+    struct metrics_http *metrics_http;
     struct say_limit say;
     uint64_t since_ns;
     uv_signal_t signals[SIGNALS];
@@ -248,19 +252,35 @@ static int give_to_group(const char *path, const char *name, struct kymo_err *er
     return 0;
 }
 
+static struct status_sources sources_of(struct kymod *k)
+{
+    return (struct status_sources){.loop = &k->loop,
+                                   .jobs = k->jobs,
+                                   .captures = k->captures,
+                                   .outbox = k->outbox,
+                                   .cost = k->cost,
+                                   .since_ns = k->since_ns};
+}
+
+static int write_metrics(void *ctx, struct kymo_buf *text, struct kymo_err *err)
+{
+    return metrics_write(((struct kymod *)ctx)->metrics, text, err);
+}
+
+static int start_metrics(struct kymod *k, struct kymo_err *err)
+{
+    const struct metrics_sources sources = {.status = sources_of(k), .hooks = k->hooks, .control = k->control};
+    const struct metrics_http_config http = {.address = k->config->metrics, .write = write_metrics, .ctx = k};
+    if (!strcmp(http.address, "0"))
+        return 0;
+    int r = metrics_new(&sources, &k->metrics, err);
+    return r < 0 ? r : metrics_http_start(&k->loop, &http, &k->metrics_http, err);
+}
+
 static int start_control(struct kymod *k, struct kymo_err *err)
 {
     char path[CONFIG_PATH_MAX + 32];
-    struct control_config c = {.path = path,
-                               .listen_fd = -1,
-                               .sources = {.loop = &k->loop,
-                                           .jobs = k->jobs,
-                                           .captures = k->captures,
-                                           .outbox = k->outbox,
-                                           .cost = k->cost,
-                                           .since_ns = k->since_ns},
-                               .note = note_control,
-                               .ctx = k};
+    struct control_config c = {.path = path, .listen_fd = -1, .sources = sources_of(k), .note = note_control, .ctx = k};
     (void)snprintf(path, sizeof path, "%s/%s", k->socket_dir, CONTROL_SOCKET_NAME);
     int r = service_take_socket(k->service, "control", AF_UNIX, SOCK_STREAM, &c.listen_fd, err);
     if (r == -ENOENT)
@@ -322,7 +342,7 @@ static int start(struct kymod *k, struct kymo_err *err)
     const struct outbox_config o = outbox_config_of(k, k->config);
     if ((r = outbox_start(&k->loop, &o, &k->outbox, err)) < 0 ||
         (r = captures_start(k->captures, k->jobs, k->outbox, err)) < 0 || (r = start_hooks(k, err)) < 0 ||
-        (r = start_control(k, err)) < 0 || (r = start_bus(k, err)) < 0)
+        (r = start_control(k, err)) < 0 || (r = start_bus(k, err)) < 0 || (r = start_metrics(k, err)) < 0)
         return r;
     return start_signals(k, err);
 }
@@ -333,6 +353,7 @@ static void stop(struct kymod *k)
 {
     service_stopping(k->service);
     k->bus = bus_close(k->bus);
+    k->metrics_http = metrics_http_stop(k->metrics_http);
     k->control = control_stop(k->control);
     if (k->captures)
         captures_stop(k->captures);
@@ -342,6 +363,7 @@ static void stop(struct kymod *k)
     k->outbox = outbox_stop(k->outbox);
     k->jobs = jobs_free(k->jobs);
     k->captures = captures_free(k->captures);
+    k->metrics = metrics_free(k->metrics);
     k->cost = own_cost_free(k->cost);
     k->service = service_free(k->service);
     for (size_t i = 0; i < k->nsignals; i++)

@@ -331,6 +331,7 @@ void rank_read_numbers(const struct rank *r, struct rank_numbers *ret)
         n.is_async = __atomic_load_n(&page->is_async, __ATOMIC_RELAXED) != 0;
     if (step)
         read_latency(step, &n);
+    n.slot = step;
     *ret = n;
 }
 

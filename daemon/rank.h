@@ -107,6 +107,7 @@ struct rank_numbers {
     bool is_async;
     uint64_t steps, executions, failures;
     uint64_t p50_ns, p99_ns;
+    const struct kymo_hook_model_slot *slot; /* of the step model; NULL: none */
 };
 void rank_read_numbers(const struct rank *r, struct rank_numbers *ret);
 bool rank_can_capture(const struct rank *r);

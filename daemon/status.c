@@ -263,7 +263,7 @@ static void add_outbox(struct status *s, struct outbox *outbox, uint64_t now_ms)
     r->spool_state = text(s, status_spool_state(&o), WIRE_ID_MAX);
     r->spool_reason = text(s, o.trouble, WIRE_TEXT_MAX);
     for (uint32_t cause = 1; cause <= SPOOL_CAUSES_N; cause++) {
-        const struct spool_amount *lost = &o.spool.lost_by_cause[cause];
+        const struct spool_amount *lost = &o.spool.lost_since_open[cause];
         if (lost->captures)
             r->losses = add_counted(s, r->losses, &r->n_losses, spool_cause_name(cause), &lost->captures, &lost->bytes);
     }

@@ -378,6 +378,7 @@ int spool_open(const char *dir, const struct spool_limits *limits, struct spool 
     if ((r = make_directories(s, err)) < 0 || (r = take_lock(s, err)) < 0 ||
         (r = journal_init(&s->journal, s->journal_dir, err)) < 0 || (r = spool_load_journal(s, err)) < 0)
         return r;
+    memset(s->state.lost_by_cause, 0, sizeof s->state.lost_by_cause);
     spool_refill_reserve(s);
     if ((r = spool_load_neffs(s, err)) < 0 || (r = spool_recover(s, err)) < 0)
         return r;
@@ -442,6 +443,7 @@ void spool_get_status(const struct spool *s, struct spool_status *ret)
         .damaged_bytes = s->damaged_bytes,
         .recovered_captures = s->recovered,
     };
+    memcpy(ret->lost_since_open, st->lost_by_cause, sizeof ret->lost_since_open);
     for (size_t i = 0; i < st->nrows; i++) {
         ret->lost_by_cause[st->rows[i].cause].captures += st->rows[i].captures;
         ret->lost_by_cause[st->rows[i].cause].bytes += st->rows[i].bytes;

@@ -107,10 +107,11 @@ struct spool_amount {
 
 struct spool_status {
     struct spool_amount issued, pending, delivered, lost;
-    struct spool_amount lost_by_cause[SPOOL_CAUSES_N + 1]; /* index: cause; not yet reported */
-    bool account_open;                                     /* counters were damaged: the equation cannot be proved */
-    bool full;                                             /* the reserve is given up */
-    bool stopped;                                          /* policy stop is in force */
+    struct spool_amount lost_by_cause[SPOOL_CAUSES_N + 1];   /* index: cause; not yet reported */
+    struct spool_amount lost_since_open[SPOOL_CAUSES_N + 1]; /* reported or not; only grows */
+    bool account_open;                                       /* counters were damaged: the equation cannot be proved */
+    bool full;                                               /* the reserve is given up */
+    bool stopped;                                            /* policy stop is in force */
     uint64_t used_bytes, staged_bytes, neff_bytes;
     uint32_t neffs, loss_rows;
     uint64_t segment, next_id;   /* journal */

@@ -484,6 +484,8 @@ static void commit_lost(struct spool_state *st, struct spool_change *c)
     }
     st->lost.captures++;
     st->lost.bytes += c->bytes;
+    st->lost_by_cause[c->cause].captures++;
+    st->lost_by_cause[c->cause].bytes += c->bytes;
     widen_row(st, c);
 }
 

@@ -31,7 +31,8 @@ struct spool_state {
     size_t nrows, rows_cap;
     uint64_t next_seq, next_row;
     struct spool_amount issued, delivered, lost, pending;
-    uint64_t removing_bytes; /* still on disk though not pending */
+    struct spool_amount lost_by_cause[SPOOL_CAUSES_N + 1]; /* counted since spool_open; not on disk */
+    uint64_t removing_bytes;                               /* still on disk though not pending */
     bool account_open;
     /* While a snapshot is read: what is still to come. */
     uint32_t entries_due, rows_due;

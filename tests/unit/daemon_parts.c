@@ -88,3 +88,9 @@ void outbox_get_status(struct outbox *o, struct outbox_status *ret)
     (void)o;
     *ret = parts.outbox;
 }
+
+struct hook_server_counts hook_server_get_counts(const struct hook_server *s)
+{
+    (void)s;
+    return parts.hooks;
+}

@@ -6,6 +6,7 @@
 #define KYMO_TESTS_DAEMON_PARTS_H
 
 #include "daemon/captures.h"
+#include "daemon/hook_server.h"
 #include "daemon/jobs.h"
 #include "daemon/outbox.h"
 
@@ -22,6 +23,7 @@ struct daemon_parts {
     size_t nranks, njobs;
     struct captures_counts counts;
     struct outbox_status outbox;
+    struct hook_server_counts hooks;
     int answer; /* of captures_ask */
     const char *text;
     size_t nids;

@@ -267,7 +267,7 @@ static void test_status(void **state)
     parts.outbox.links[0] = (struct outbox_link_status){
         .address = "c:3002", .state = OUTBOX_LINK_WAITING, .reason = "refused", .retry_at_ms = uv_now(&w->loop) + 5000};
     parts.outbox.links[1].state = OUTBOX_LINK_UP;
-    parts.outbox.spool.lost_by_cause[SPOOL_FULL] = (struct spool_amount){3, 300};
+    parts.outbox.spool.lost_since_open[SPOOL_FULL] = (struct spool_amount){3, 300};
     parts.outbox.spool.full = true;
     struct peer p;
     ready(w, &p, 2);
