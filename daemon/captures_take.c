@@ -313,7 +313,7 @@ static void fill_gift(const struct captures *c, const struct capture *p, struct 
 static int give(struct captures *c, struct capture *p, struct kymo_err *err)
 {
     const char *directory = p->files ? p->files->directory : NULL;
-    if (!p->lost && p->files->nfiles == 0)
+    if (!p->lost && (!p->files || p->files->nfiles == 0))
         p->lost = SPOOL_MISSING;
     if (p->lost)
         return outbox_lost(c->outbox, p->id, p->lost, directory, &p->ticket, err);

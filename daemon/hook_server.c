@@ -130,7 +130,9 @@ static void on_connection(uv_poll_t *h, int status, int events)
     struct hook_server *s = h->data;
     (void)events;
     for (int i = 0; status == 0 && i < ACCEPTS_PER_TURN; i++) {
-        int fd = accept4(s->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        struct sockaddr_storage from;
+        socklen_t n = sizeof from;
+        int fd = accept4(s->fd, (struct sockaddr *)&from, &n, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
             greet(s, fd);
             continue;

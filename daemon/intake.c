@@ -36,7 +36,9 @@ static int path_of(char out[static INTAKE_PATH_MAX], const char *intake, const c
 static int open_dir(const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return fd >= 0 ? fd : -errno;
+    if (fd < 0)
+        return -errno;
+    return fd;
 }
 
 int intake_open(const char *intake, struct kymo_err *err)

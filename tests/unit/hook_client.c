@@ -17,11 +17,11 @@ int hook_client_memfd(const void *data, size_t n, unsigned seals)
     int fd = memfd_create("client", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return -1;
-    if (data && write(fd, data, n) != (ssize_t)n)
+    if ((data && write(fd, data, n) != (ssize_t)n) || (!data && ftruncate(fd, (off_t)n) < 0) ||
+        fcntl(fd, F_ADD_SEALS, seals) < 0) {
         (void)close(fd);
-    if (!data && ftruncate(fd, (off_t)n) < 0)
-        (void)close(fd);
-    (void)fcntl(fd, F_ADD_SEALS, seals);
+        return -1;
+    }
     return fd;
 }
 

@@ -181,7 +181,7 @@ static void test_memory_runs_out(void **state)
 {
     (void)state;
     struct args a;
-    struct kymo_ini *ini;
+    struct kymo_ini *ini = NULL;
     struct kymo_err err;
     int r = -ENOMEM;
     for (long n = 0; r < 0 && n < 32; n++) {
