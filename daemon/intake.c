@@ -163,6 +163,7 @@ void intake_classify(const char *base, struct intake_file *f)
 struct listing {
     struct intake_capture *c;
     uid_t uid;
+    uint64_t neff_bytes; /* so far: each is read to be hashed */
 };
 
 static uint64_t ns_of(const struct timespec *t)
@@ -195,7 +196,10 @@ static void add_file(struct listing *l, const char *relative, const struct stat 
     if (f->name[0] == '.')
         f->name[0] = '_';
     intake_classify(slash ? slash + 1 : relative, f);
-    if (f->type == KYMO__MANIFEST__FILE__KIND__NEFF && kymo_hash_sha256_file(f->path, f->sha256, NULL) < 0) {
+    bool is_neff = f->type == KYMO__MANIFEST__FILE__KIND__NEFF;
+    l->neff_bytes += is_neff ? f->size : 0;
+    if (is_neff && (f->size > INTAKE_NEFF_BYTES_MAX || l->neff_bytes > INTAKE_NEFF_BYTES_MAX ||
+                    kymo_hash_sha256_file(f->path, f->sha256, NULL) < 0)) {
         c->nleft_out++;
         return;
     }

@@ -27,8 +27,9 @@
 #define INTAKE_PATH_MAX 768
 #define INTAKE_FILES_MAX 60 /* of a capture; the spool holds 64 with the manifest */
 #define INTAKE_NAME_MAX 127
-#define INTAKE_DEPTH_MAX 4   /* folders below a capture's own */
-#define INTAKE_FOUND_MAX 256 /* captures of one process found at once */
+#define INTAKE_DEPTH_MAX 4                 /* folders below a capture's own */
+#define INTAKE_NEFF_BYTES_MAX (4ull << 30) /* copies of NEFFs in a capture, together */
+#define INTAKE_FOUND_MAX 256               /* captures of one process found at once */
 
 /* Names a process of this boot. */
 void intake_key(pid_t pid, uint64_t start, char ret[static INTAKE_KEY_MAX]);

@@ -15,6 +15,9 @@
 #include "daemon/jobs_internal.h"
 #include "daemon/outbox.h"
 
+#define HELLO_BURST 16u /* of one process */
+#define HELLO_EVERY_MS 500u
+
 /* Packets */
 
 static void send_neff(struct rank *r, struct rank_model *m, int fd)
@@ -32,7 +35,10 @@ static void send_neff(struct rank *r, struct rank_model *m, int fd)
         return;
     }
     (void)snprintf(name, sizeof name, "program %u of process %d", m->number, (int)r->who.pid);
-    if (!j->outbox) {
+    if (m->bytes > j->config.config->spool_neff_bytes) {
+        (void)kymo_file_close(fd);
+        say_limited(&j->say, KYMO_LOG_WARNING, "%s: not kept: larger than spool-neff-bytes", name);
+    } else if (!j->outbox) {
         (void)kymo_file_close(fd);
     } else if (outbox_add_neff(j->outbox, fd, name, &m->ticket, &err) < 0) {
         m->ticket = 0;
@@ -177,6 +183,20 @@ static int find_rank(struct jobs *j, const struct hook_peer_id *peer, uint64_t s
     return 0;
 }
 
+/* Each HELLO costs a look into the process; a hook comes again after half a second at the soonest. */
+static bool comes_too_often(struct rank *r)
+{
+    uint64_t now = uv_now(r->jobs->config.loop), gained = (now - r->hellos_since_ms) / HELLO_EVERY_MS;
+    if (gained > 0) {
+        r->hellos = r->hellos > gained ? r->hellos - (unsigned)gained : 0;
+        r->hellos_since_ms = now;
+    }
+    if (r->hellos >= HELLO_BURST)
+        return true;
+    r->hellos++;
+    return false;
+}
+
 static void on_hello(void *ctx, struct hook_session *s, const struct kymo_hook_hello *hello)
 {
     struct jobs *j = ctx;
@@ -184,10 +204,14 @@ static void on_hello(void *ctx, struct hook_session *s, const struct kymo_hook_h
     struct kymo_err err = {0};
     struct rank *r;
     uint64_t start;
-    if (peer->pid <= 0)
+    if (peer->pid <= 0) {
         (void)kymo_err_set(&err, -ESRCH, "a process of a namespace that kymod does not see into");
-    else if (process_start(peer->pid, &start, &err) == 0 && find_rank(j, peer, start, &r, &err) == 0)
-        rank_welcome(r, s, hello);
+    } else if (process_start(peer->pid, &start, &err) == 0 && find_rank(j, peer, start, &r, &err) == 0) {
+        if (!comes_too_often(r))
+            rank_welcome(r, s, hello);
+        else
+            (void)kymo_err_set(&err, -EBUSY, "HELLO too often");
+    }
     if (err.code < 0)
         hook_session_close(s, err.text);
 }

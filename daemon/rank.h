@@ -56,6 +56,8 @@ struct rank {
     gid_t gid;
     char program[64], hook_version[32];
 
+    unsigned hellos; /* of late */
+    uint64_t hellos_since_ms;
     struct hook_session *session; /* NULL: the hook is not connected */
     enum rank_welcome welcome;    /* of the one that is connected */
     char reason[160];             /* why it is not captured */

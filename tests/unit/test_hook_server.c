@@ -227,11 +227,37 @@ static void test_page_of_nonsense(void **state)
     (void)world_free(w);
 }
 
+static void test_hello_again_and_again(void **state)
+{
+    (void)state;
+    struct world *w = world_new("period = 0\n");
+    struct hook_client c;
+    unsigned served = 0;
+    for (int i = 0; i < 40; i++) {
+        assert_true(hook_client_open(&c, w->socket));
+        hook_client_hello(&c, 0);
+        world_turn(w, &c, 10);
+        served += !c.closed;
+        hook_client_close(&c);
+    }
+    assert_in_range(served, 16, 20);
+    world_turn(w, NULL, 1200);
+    world_join(w, &c);
+    assert_false(c.closed);
+    hook_client_close(&c);
+    (void)world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_answer), cmocka_unit_test(test_bad_hello), cmocka_unit_test(test_bad_packets),
-        cmocka_unit_test(test_flood),  cmocka_unit_test(test_limits),    cmocka_unit_test(test_page_of_nonsense),
+        cmocka_unit_test(test_answer),
+        cmocka_unit_test(test_bad_hello),
+        cmocka_unit_test(test_bad_packets),
+        cmocka_unit_test(test_flood),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_page_of_nonsense),
+        cmocka_unit_test(test_hello_again_and_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
