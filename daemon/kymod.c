@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <uv.h>
@@ -167,8 +168,13 @@ static int choose_paths(struct kymod *k, struct kymo_err *err)
     if (strlen(dir) >= sizeof k->socket_dir)
         return kymo_err_set(err, -ENAMETOOLONG, "%.60s...: a socket's directory cannot be so long", dir);
     (void)snprintf(k->socket_dir, sizeof k->socket_dir, "%s", dir);
-    int r = kymo_file_mkdirs(k->data, err);
-    return r < 0 ? r : kymo_file_mkdirs(k->socket_dir, err);
+    int r = kymo_file_mkdirs(k->spool, err);
+    if (r < 0)
+        return r;
+    /* Files in there keep the jobs' users and modes, and are nobody else's to read, nor any more theirs to write. */
+    if (chmod(k->spool, 0700) < 0)
+        return kymo_err_set(err, -errno, "%s: %s", k->spool, strerror(errno));
+    return kymo_file_mkdirs(k->socket_dir, err);
 }
 
 /* Signals */

@@ -105,6 +105,7 @@ grep -q "broken.conf:1: no such key here" "$work/refused.txt" || die "no line: $
 start_kymod
 start_job periodic --ranks 2 --steps 100000 "${neff[@]}"
 until_captures 2 20
+[ "$(stat -c %a "$work/data/spool" "$work/data/intake" | sort -u)" = 700 ] || die "others may look into spool or intake"
 stat=$("$bin/kymo" status --socket "$work" --json)
 grep -q '"periodic"' <<<"$stat" || die "status does not show the job: $stat"
 kill "$job" && end_job 143
