@@ -7,8 +7,6 @@
 #   --commit COMMIT  what is cloned (default HEAD)
 #   STEP             base: make the system. root: quickstart as root, which installs the packages. user: quickstart as somebody
 #                    else, who cannot. tests: .ci/run. All of them by default; one that is named is repeated. clean: remove it.
-#
-# The system gets the machine's package sources, registry configuration and certificates, and devices of its own.
 set -euo pipefail
 top=$(cd "$(dirname "$0")/.." && pwd)
 
@@ -18,49 +16,21 @@ while [ $# -gt 0 ]; do
     --tree) tree=${2:?--tree needs a directory}; shift 2 ;;
     --commit) commit=${2:?--commit needs a commit}; shift 2 ;;
     base | root | user | tests | clean) steps+=("$1"); again=1; shift ;;
-    -h | --help) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) sed -n '5,11s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
     esac
 done
 [ ${#steps[@]} -gt 0 ] || steps=(base root user tests)
 [ "$(id -u)" = 0 ] || { echo "clean-debian: needs root for chroot" >&2; exit 1; }
 commit=$(git -C "$top" rev-parse --verify "$commit^{commit}")
-certificates=/etc/ssl/certs/ca-certificates.crt
 mkdir -p "$tree"
 tree=$(cd "$tree" && pwd)
 system=$tree/system
 
-leave()
-{
-    local place
-    for place in dev proc; do
-        ! mountpoint -q "$system/$place" || umount -l "$system/$place"
-    done
-}
-trap leave EXIT
+. "$top/tests/debian_tree.sh"
+trap tree_leave EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
-
-# Devices of its own: what runs in there as root may not reach those of the machine.
-enter()
-{
-    local name major minor
-    mountpoint -q "$system/proc" || mount -t proc proc "$system/proc"
-    ! mountpoint -q "$system/dev" || return 0
-    mount -t tmpfs -o mode=755,size=2g tmpfs "$system/dev"
-    while read -r name major minor; do
-        mknod -m 666 "$system/dev/$name" c "$major" "$minor"
-    done <<<$'null 1 3\nzero 1 5\nfull 1 7\nrandom 1 8\nurandom 1 9\ntty 5 0'
-    ln -s /proc/self/fd "$system/dev/fd"
-    mkdir -m 1777 "$system/dev/shm"
-}
-
-# inside USER HOME COMMAND: in the system, with an empty environment
-inside()
-{
-    env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME="$2" LANG=C.UTF-8 TERM=dumb \
-        NODE_EXTRA_CA_CERTS=$certificates PIP_CERT=$certificates chroot --userspec="$1" "$system" bash -c "cd && $3" </dev/null
-}
 
 # fresh HOME: a clone of the commit alone, without objects shared with ours
 fresh()
@@ -72,40 +42,34 @@ fresh()
 
 step_base()
 {
-    leave
+    tree_leave
     rm -rf "$system"
-    debootstrap --variant=minbase --include=ca-certificates,git bookworm "$system" >"$tree/debootstrap.log"
-    # debootstrap reaches the sources itself; what follows makes them and the registries reachable from inside.
-    rm -f "$system/etc/apt/sources.list"
-    for file in /etc/apt/sources.list /etc/apt/sources.list.d/debian.* /etc/apt/apt.conf.d/*proxy* /etc/apt/apt.conf.d/99* /etc/hosts \
-        /etc/resolv.conf /etc/pip.conf /etc/npmrc $certificates; do
-        [ ! -f "$file" ] || install -D -m 644 "$file" "$system$file"
-    done
-    inside root /root 'useradd -m -s /bin/bash somebody'
+    tree_make git >"$tree/debootstrap.log"
+    tree_inside root /root 'useradd -m -s /bin/bash somebody'
 }
 
 step_root()
 {
     fresh /root
-    inside root /root 'cd kymo && tools/quickstart.sh'
+    tree_inside root /root 'cd kymo && tools/quickstart.sh'
 }
 
 step_user()
 {
     fresh /home/somebody
-    inside root /root 'chown -R somebody: /home/somebody'
-    inside somebody:somebody /home/somebody 'cd kymo && tools/quickstart.sh --model attention --lnc 1'
+    tree_inside root /root 'chown -R somebody: /home/somebody'
+    tree_inside somebody:somebody /home/somebody 'cd kymo && tools/quickstart.sh --model attention --lnc 1'
 }
 
 step_tests()
 {
     fresh /root
-    inside root /root 'cd kymo && .ci/run'
+    tree_inside root /root 'cd kymo && .ci/run'
 }
 
 for step in "${steps[@]}"; do
     if [ "$step" = clean ]; then
-        leave
+        tree_leave
         rm -rf "${system:?}" "$tree"/done-* "$tree"/*.log
         rmdir "$tree"
         continue
@@ -117,7 +81,7 @@ for step in "${steps[@]}"; do
     fi
     [ "$step" != base ] || [ $again = 1 ] || [ ! -e "$done_mark" ] || continue
     begin=$SECONDS
-    [ "$step" = base ] || enter
+    [ "$step" = base ] || tree_enter
     rm -f "$done_mark"
     # In the background, where a failing command still ends it.
     "step_$step" >"$tree/$step.log" 2>&1 &
