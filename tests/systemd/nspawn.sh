@@ -78,10 +78,15 @@ prepare()
     DESTDIR=$tree/stage cmake --install "$build" >"$work/install.log" || return 1
     packages=$(runtime_packages "$tree/stage" | tr '\n' ' ')
     wanted="systemd systemd-sysv dbus dbus-user-session libpam-systemd $packages"
-    if [ "$(cat "$tree/base.done" 2>/dev/null)" != "$wanted" ]; then
-        rm -rf "$base" "$tree/base.done"
-        system=$base
-        tree_make systemd,systemd-sysv,dbus >"$work/debootstrap.log" && tree_enter || { tail -5 "$work/debootstrap.log"; return 1; }
+    system=$base
+    if [ ! -e "$tree/base.done" ]; then
+        tree_leave
+        rm -rf "$base"
+        tree_make systemd,systemd-sysv,dbus >"$work/debootstrap.log" || { tail -5 "$work/debootstrap.log"; return 1; }
+        : >"$tree/base.done"
+    fi
+    if [ "$(cat "$tree/base.done")" != "$wanted" ]; then
+        tree_enter || return 1
         tree_inside root /root "apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends $wanted && apt-get clean" \
             >"$work/packages.log" 2>&1 || { tail -5 "$work/packages.log"; return 1; }
         tree_leave
@@ -130,8 +135,9 @@ try()
 {
     local name=$1 begin=$SECONDS status
     shift
-    # A step ends at its first failing command.
-    ( set -eE; trap 'echo "line $LINENO: $BASH_COMMAND"' ERR; "$@" ) >"$work/$name.log" 2>&1
+    # A step ends at its first failing command, which only holds in the background: here the caller asks for our result.
+    ( set -eE; trap 'echo "$BASH_COMMAND: $?"' ERR; "$@" ) >"$work/$name.log" 2>&1 &
+    wait $!
     status=$?
     if [ $status = 0 ]; then
         printf '%-10s passed in %d s\n' "$name" $((SECONDS - begin))
@@ -157,5 +163,5 @@ if try units step_units; then
         try "$step" "step_$step" || true
     done
 fi
-[ $result = 0 ] || inside 'journalctl -q --no-pager -u kymod -u kymo-collector -u train | tail -n 60'
+[ $result = 0 ] || inside 'journalctl -q --no-pager -u kymod -u kymo-collector | tail -n 60'
 exit $result

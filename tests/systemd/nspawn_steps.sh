@@ -12,9 +12,10 @@ User=trainer
 Slice=training.slice
 StateDirectory=train
 Environment=LD_PRELOAD=/usr/lib/libtrainer.so
-Environment=RANK=3
+Environment=KYMO_JOB=llama
 $1
 ExecStart=/usr/bin/kymo-sim run --instance trn2.48xlarge --lnc 1 --neff /srv/step.neff --mode none --steps 1000000 --step-ms 100 --output /var/lib/train/out
+StandardOutput=null
 UNIT
 }
 
@@ -27,6 +28,9 @@ until_inside()
         sleep 0.3
     done
 }
+
+# A failing "! command" would not end a step.
+not() { ! "$@"; }
 
 # What drop-ins may leave behind.
 traces()
@@ -50,7 +54,10 @@ capture()
 # profile_of ID: until its profile is ready
 profile_of()
 {
-    until_inside 60 "kymo profiles --data-path /var/lib/kymo-collector | grep -F '$1' | grep -qw ready"
+    [ -n "$1" ]
+    until_inside 60 "kymo profiles --data-path /var/lib/kymo-collector | grep -F '$1' | grep -qw 'ready\|failed'"
+    inside "kymo profiles --data-path /var/lib/kymo-collector | grep -F '$1'" | tee "$work/profile.txt"
+    grep -qw ready "$work/profile.txt"
 }
 
 step_units()
@@ -72,14 +79,14 @@ step_units()
     inside '! journalctl -q -b -p warning -u kymod -u kymo-collector | grep .'
     # Those who are not in the group have no say.
     as watcher 'kymo status >/dev/null'
-    ! as other 'kymo status'
+    not as other 'kymo status'
     traces >"$work/traces-before"
 }
 
 step_enable()
 {
     inside 'systemctl start train'
-    ! hook_is_in "$(rank_pid)"
+    not hook_is_in "$(rank_pid)"
     inside 'kymo enable train --now' | tee "$work/enable.txt"
     grep -q 'train.service: restarted' "$work/enable.txt"
     inside 'systemctl show -P Environment train' | tee "$work/environment.txt"
@@ -89,7 +96,7 @@ step_enable()
     until_inside 20 'kymo status --json | grep -q "\"unit\": *\"train.service\""'
     inside 'kymo enable train' | grep -q 'was enabled'
     # Only those may who may change units.
-    ! as watcher 'kymo enable train --runtime'
+    not as watcher 'kymo enable train --runtime'
     inside '! kymo enable nobody 2>&1 | grep -v "no such unit" | grep .'
 }
 
@@ -101,8 +108,8 @@ step_capture()
     profile_of "$id"
     inside "grep -aq train.service /var/lib/kymo-collector/raw/captures/$id/manifest.pb"
     inside "grep -aq training.slice /var/lib/kymo-collector/raw/captures/$id/manifest.pb"
-    # RANK stands in the environment of another user's process.
-    inside "kymo profiles --json --data-path /var/lib/kymo-collector | tr -d '\n' | grep -q -- '-r3-'"
+    # KYMO_JOB stands in the environment of another user's process.
+    inside "kymo profiles --data-path /var/lib/kymo-collector | grep -q '^llama-'"
     inside 'find /var/lib/kymo-collector/profiles -name "Instruction*.parquet" -size +0 | grep -q .'
 }
 
@@ -117,7 +124,7 @@ step_bus()
     as other 'busctl get-property org.kymo.Daemon1 /org/kymo/Daemon1 org.kymo.Daemon1 Version' | grep -q '^s '
     # Nobody else may pretend to be the daemon.
     inside 'systemctl stop kymod.service kymod.socket kymod-control.socket'
-    ! as other 'busctl call org.freedesktop.DBus /org/freedesktop/DBus org.freedesktop.DBus RequestName su org.kymo.Daemon1 0'
+    not as other 'busctl call org.freedesktop.DBus /org/freedesktop/DBus org.freedesktop.DBus RequestName su org.kymo.Daemon1 0'
     inside 'systemctl start kymod.socket kymod-control.socket kymod'
     # The bus goes and comes back; the daemon follows.
     inside 'systemctl kill -s KILL dbus.service; sleep 1; systemctl start dbus.socket dbus.service'
@@ -127,10 +134,10 @@ step_bus()
 step_group()
 {
     as watcher 'kymo status --json >/dev/null'
-    ! as other 'kymo capture'
-    ! as other 'test -w /run/kymo/control.sock'
+    not as other 'kymo capture'
+    not as other 'test -w /run/kymo/control.sock'
     as other 'test -w /run/kymo/hook.sock'
-    ! as other 'ls /var/lib/kymo'
+    not as other 'ls /var/lib/kymo'
 }
 
 step_restart()
@@ -202,7 +209,7 @@ step_slice()
     grep -q 'train.service: ' "$work/slice.txt"
     inside 'kymo disable idle' | grep -q 'idle.service: disabled'
     inside 'test ! -e /etc/systemd/system/idle.service.d'
-    ! inside 'kymo enable system.slice'
+    not inside 'kymo enable system.slice'
     inside 'rm /etc/systemd/system/idle.service; systemctl daemon-reload'
     # A template, for instances that come later.
     train_unit '' >"$run/etc/systemd/system/node@.service"
@@ -222,7 +229,7 @@ step_user()
     as trainer "env $me kymo enable --user own" | grep -q 'own.service: enabled'
     as trainer "env $me systemctl --user show -P Environment own" | grep -q libkymo-hook
     as trainer "env $me kymo disable --user own" | grep -q 'own.service: disabled'
-    ! as trainer "env $me systemctl --user show -P Environment own" | grep -q libkymo-hook
+    not as trainer "env $me systemctl --user show -P Environment own" | grep -q libkymo-hook
     as trainer 'test ! -e /home/trainer/.config/systemd/user/own.service.d'
     inside "rm -r /home/trainer/.config; systemctl stop user@$uid.service"
 }
@@ -243,15 +250,15 @@ step_sandbox()
     inside "grep -x 'NoNewPrivs:.1' /proc/$pid/status && grep -x 'Seccomp:.2' /proc/$pid/status"
     inside "[ \"\$(stat -c %U /proc/$pid)\" = kymo ]"
     # What the capabilities could reach, the mounts do not offer.
-    ! within kymod kymo "$caps" 'touch /etc/x || touch /usr/x || touch /var/x || touch /var/lib/kymo-collector/x'
-    ! within kymod kymo "$caps" 'cat /etc/shadow || ls /etc/ssh/x || cat /etc/gshadow'
+    not within kymod kymo "$caps" 'touch /etc/x || touch /usr/x || touch /var/x || touch /var/lib/kymo-collector/x'
+    not within kymod kymo "$caps" 'cat /etc/shadow || ls /etc/ssh/x || cat /etc/gshadow'
     within kymod kymo "$caps" 'test -z "$(ls /root /home /boot /var/log 2>/dev/null | grep -v :$ | grep .)"'
     within kymod kymo "$caps" 'touch /var/lib/kymo/x /run/kymo/x && rm /var/lib/kymo/x /run/kymo/x'
-    ! within kymod kymo "$caps" 'test -e /dev/kmsg || test -e /dev/mem'
+    not within kymod kymo "$caps" 'test -e /dev/kmsg || test -e /dev/mem'
     pid=$(main_pid kymo-collector)
     inside "grep -x 'CapEff:.0000000000000000' /proc/$pid/status && grep -x 'CapBnd:.0000000000000000' /proc/$pid/status"
     inside "grep -x 'NoNewPrivs:.1' /proc/$pid/status && grep -x 'Seccomp:.2' /proc/$pid/status"
-    ! within kymo-collector kymo-collector -all 'touch /etc/x || touch /var/lib/kymo/x || ls /var/lib/kymo || ls /home/trainer'
+    not within kymo-collector kymo-collector -all 'touch /etc/x || touch /var/lib/kymo/x || ls /var/lib/kymo || ls /home/trainer'
     within kymo-collector kymo-collector -all 'touch /var/lib/kymo-collector/x && rm /var/lib/kymo-collector/x'
 }
 
@@ -261,7 +268,7 @@ step_disable()
     hook_is_in "$(rank_pid)"
     inside 'kymo disable train --now' | tee "$work/disable.txt"
     grep -q 'train.service: restarted' "$work/disable.txt"
-    ! hook_is_in "$(rank_pid)"
+    not hook_is_in "$(rank_pid)"
     inside 'systemctl show -P Environment train' | grep -qv libkymo
     inside 'kymo disable train' | grep -q 'nothing to disable'
     traces >"$work/traces-after"
