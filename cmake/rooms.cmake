@@ -47,7 +47,7 @@ endfunction()
 
 # Third-party libraries, found once.
 find_package(PkgConfig REQUIRED)
-foreach(pkg libprotobuf-c libzstd libarchive jansson libcrypto inih libssl libuv libisal libmicrohttpd libseccomp libsystemd sqlite3)
+foreach(pkg libprotobuf-c libzstd libarchive jansson libcrypto inih libssl libuv libisal libcurl libmicrohttpd libseccomp libsystemd sqlite3)
   string(REPLACE "-" "_" key ${pkg})
   pkg_check_modules(${key} REQUIRED IMPORTED_TARGET ${pkg})
 endforeach()

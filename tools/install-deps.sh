@@ -22,6 +22,7 @@ gcc
 git
 libarchive-dev
 libc6-dev
+libcurl4-openssl-dev
 libinih-dev
 libisal-dev
 libjansson-dev

@@ -1,4 +1,4 @@
-/* kymo profiles: what a store holds, from its catalogue, beside whoever is working on it. */
+/* kymo profiles: what a store holds, from its catalogue beside whoever is working on it, or from its collector. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -7,19 +7,21 @@
 #include <jansson.h>
 
 #include "base/alloc.h"
-#include "base/utf8.h"
 #include "collector/catalog.h"
-#include "collector/work_queue.h"
+#include "collector/profile_json.h"
+#include "tools/collector_client.h"
+#include "tools/profile_line.h"
 #include "tools/store_work.h"
 #include "tools/subcommands.h"
 
 struct args {
     const char *data_path;
+    struct collector_options collector;
     bool json;
 };
 
 static const struct kymo_option rows[] = {
-    STORE_DATA_PATH_ROW(struct args, data_path),
+    STORE_OR_COLLECTOR_ROWS(struct args, data_path, collector),
     {.name = "json",
      .type = KYMO_OPTION_FLAG,
      .offset = offsetof(struct args, json),
@@ -34,143 +36,120 @@ static const struct kymo_options spec = {
     .rows = rows,
 };
 
-static int print_profile(void *ctx, const struct catalog_profile *p)
+static void print_receiving(const json_t *c)
 {
-    if (p->state == CATALOG_PROCESSING && *p->stage)
-        printf("%s processing: %s, %llu of %llu\n", p->name, p->stage, (unsigned long long)p->done,
-               (unsigned long long)p->total);
-    else
-        store_work_print(ctx, p);
-    return 0;
+    const char *reason = json_string_value(json_object_get(c, "reason"));
+    if (!strcmp(profile_line_text(c, "state"), "receiving"))
+        printf("capture %s receiving%s%s\n", profile_line_text(c, "id"), reason ? ": " : "", reason ? reason : "");
 }
 
-static int print_receiving(void *ctx, const struct catalog_capture *c)
-{
-    (void)ctx;
-    if (!strcmp(c->state, "receiving"))
-        printf("capture %s receiving%s%s\n", c->id, *c->reason ? ": " : "", c->reason);
-    return 0;
-}
-
-/* Names of jobs and hosts are what somebody sent. */
-static json_t *text(const char *s)
-{
-    char clean[KYMO_ERR_TEXT_MAX];
-    size_t n = 0, left = strlen(s);
-    while (left && n + 4 < sizeof clean) {
-        size_t len = kymo_utf8_sequence(s, left);
-        if (len)
-            memcpy(clean + n, s, len);
-        else
-            clean[n] = '?';
-        n += len ? len : 1;
-        s += len ? len : 1;
-        left -= len ? len : 1;
-    }
-    return json_stringn(clean, n);
-}
-
-static json_t *number(uint64_t n)
-{
-    return json_integer((json_int_t)n);
-}
-
-static void put(json_t *object, const char *key, json_t *value, bool known)
-{
-    if (known)
-        (void)json_object_set_new(object, key, value);
-    else
-        json_decref(value);
-}
-
+/* What is to be kept for one JSON object, or NULL: each row is printed as it comes. */
 struct listing {
     const char *data_path;
     json_t *profiles, *captures;
 };
 
+static int keep(json_t *list, json_t *row, void (*print)(const json_t *row))
+{
+    if (!row)
+        return -ENOMEM;
+    if (list)
+        return json_array_append_new(list, row) < 0 ? -ENOMEM : 0;
+    print(row);
+    json_decref(row);
+    return 0;
+}
+
 static int add_profile(void *ctx, const struct catalog_profile *p)
 {
     struct listing *l = ctx;
-    json_t *o = json_object();
-    char *place KYMO_FREE = work_queue_place(l->data_path, p->name);
-    bool ready = p->state == CATALOG_READY, working = p->state == CATALOG_PROCESSING;
-    put(o, "name", text(p->name), true);
-    put(o, "state", text(catalog_state_name(p->state)), true);
-    put(o, "reason", text(p->reason), *p->reason);
-    put(o, "file_offset", number((uint64_t)p->file_offset), p->file_offset >= 0);
-    put(o, "path", text(place ? place : ""), ready && place);
-    put(o, "stage", text(p->stage), working && *p->stage);
-    put(o, "done", number(p->done), working && *p->stage);
-    put(o, "total", number(p->total), working && p->total);
-    put(o, "capture", text(p->capture), true);
-    put(o, "file", text(p->file), true);
-    put(o, "file_size", number(p->file_size), true);
-    put(o, "job", text(p->job), *p->job);
-    put(o, "host", text(p->host), *p->host);
-    put(o, "rank", number(p->rank), true);
-    put(o, "vnc", number(p->vnc), true);
-    put(o, "processor", text(p->processor), *p->processor);
-    put(o, "schema_version", text(p->schema_version), *p->schema_version);
-    put(o, "records", number(p->records), p->records > 0);
-    put(o, "tables", number(p->tables), p->tables > 0);
-    put(o, "bytes", number(p->bytes), p->tables > 0);
-    put(o, "attempts", number(p->attempts), true);
-    put(o, "received_ns", number((uint64_t)p->received_ns), true);
-    put(o, "queued_ns", number((uint64_t)p->queued_ns), p->queued_ns > 0);
-    put(o, "started_ns", number((uint64_t)p->started_ns), p->started_ns > 0);
-    put(o, "finished_ns", number((uint64_t)p->finished_ns), p->finished_ns > 0);
-    return json_array_append_new(l->profiles, o) < 0 ? -ENOMEM : 0;
+    return keep(l->profiles, profile_json(l->data_path, p), profile_line_print);
 }
 
 static int add_capture(void *ctx, const struct catalog_capture *c)
 {
     struct listing *l = ctx;
-    json_t *o = json_object();
-    put(o, "id", text(c->id), true);
-    put(o, "state", text(c->state), true);
-    put(o, "reason", text(c->reason), *c->reason);
-    put(o, "files", number(c->files), true);
-    put(o, "bytes", number(c->bytes), true);
-    return json_array_append_new(l->captures, o) < 0 ? -ENOMEM : 0;
+    return keep(l->captures, capture_json(c), print_receiving);
 }
 
-static int list_json(struct catalog *c, const char *data_path, struct kymo_err *err)
+static int list_store(struct listing *l, struct kymo_err *err)
 {
-    struct listing l = {data_path, json_array(), json_array()};
-    int r = catalog_list(c, NULL, add_profile, &l, err);
+    struct catalog *c = NULL;
+    char *path KYMO_FREE = kymo_asprintf("%s/catalog.db", l->data_path);
+    int r = path ? catalog_open(path, true, &c, err) : -ENOMEM;
     if (r == 0)
-        r = catalog_list_captures(c, add_capture, &l, err);
-    json_t *root = json_pack("{s:o, s:o}", "profiles", l.profiles, "captures", l.captures);
-    if (r == 0 && (!root || json_dumpf(root, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER) < 0))
-        r = kymo_err_set(err, -EIO, "the list cannot be written");
-    json_decref(root);
+        r = catalog_list(c, NULL, add_profile, l, err);
     if (r == 0)
-        printf("\n");
+        r = catalog_list_captures(c, add_capture, l, err);
+    catalog_free(c);
     return r;
 }
 
-static int list(struct catalog *c, const struct args *a, struct kymo_err *err)
+static int take_all(json_t *from, json_t *into, void (*print)(const json_t *row))
 {
-    if (a->json)
-        return list_json(c, a->data_path, err);
-    int r = catalog_list(c, NULL, print_profile, (void *)(size_t)a->data_path, err);
-    return r < 0 ? r : catalog_list_captures(c, print_receiving, NULL, err);
+    if (into)
+        return json_array_extend(into, from);
+    for (size_t i = 0; i < json_array_size(from); i++)
+        print(json_array_get(from, i));
+    return 0;
+}
+
+static int list_collector(const struct collector_options *o, struct listing *l, struct kymo_err *err)
+{
+    struct collector_client *c = NULL;
+    json_t *profiles = NULL, *captures = NULL;
+    int r = collector_client_new(o, &c, err);
+    if (r == 0)
+        r = collector_client_list(c, "/api/v1/profiles", "profiles", "sort=received&limit=1000", &profiles, err);
+    if (r == 0)
+        r = collector_client_list(c, "/api/v1/captures", "captures",
+                                  l->captures ? "sort=received&limit=1000" : "state=receiving&sort=received&limit=1000",
+                                  &captures, err);
+    if (r == 0 && (take_all(profiles, l->profiles, profile_line_print) < 0 ||
+                   take_all(captures, l->captures, print_receiving) < 0))
+        r = -ENOMEM;
+    json_decref(profiles);
+    json_decref(captures);
+    collector_client_free(c);
+    return r;
+}
+
+static int write_json(struct listing *l, struct kymo_err *err)
+{
+    json_t *root = json_pack("{s:O, s:O}", "profiles", l->profiles, "captures", l->captures);
+    int r = root && json_dumpf(root, stdout, JSON_INDENT(2)) == 0 && puts("") >= 0
+                ? 0
+                : kymo_err_set(err, -EIO, "the list cannot be written");
+    json_decref(root);
+    return r;
+}
+
+static int list(const struct args *a, struct kymo_err *err)
+{
+    struct listing l = {a->data_path, a->json ? json_array() : NULL, a->json ? json_array() : NULL};
+    int r = a->collector.url ? list_collector(&a->collector, &l, err) : list_store(&l, err);
+    if (r == 0 && a->json)
+        r = write_json(&l, err);
+    if (r < 0 && err->code == 0)
+        (void)kymo_err_set(err, r, "no memory for the list");
+    json_decref(l.profiles);
+    json_decref(l.captures);
+    return r;
 }
 
 int kymo_profiles_main(int argc, char **argv)
 {
     struct args args;
+    struct kymo_err err = {0};
     int code = kymo_options_main(&spec, argc, argv, &args);
     if (code >= 0)
         return code;
-    struct catalog *c = NULL;
-    struct kymo_err err = {0};
-    char *path KYMO_FREE = kymo_asprintf("%s/catalog.db", args.data_path);
-    int r = path ? catalog_open(path, true, &c, &err) : kymo_err_set(&err, -ENOMEM, "no memory for a path");
-    if (r == 0)
-        r = list(c, &args, &err);
+    if (!args.data_path == !args.collector.url) {
+        (void)fprintf(stderr, "kymo profiles: either --data-path or --collector is needed; see --help\n");
+        return 2;
+    }
+    int r = list(&args, &err);
     if (r < 0)
         (void)fprintf(stderr, "kymo profiles: %s\n", err.text);
-    catalog_free(c);
     return r < 0;
 }

@@ -18,17 +18,25 @@ struct store_work {
         .name = "data-path", .type = KYMO_OPTION_TEXT, .arg = "DIR", .required = true, .offset = offsetof(T, member),  \
         .help = "the store: raw/, profiles/ and catalog.db are in it"                                                  \
     }
-#define STORE_WORK_ROWS(T, work)                                                                                       \
-    STORE_DATA_PATH_ROW(T, work.data_path),                                                                            \
-        {.name = "jobs",                                                                                               \
-         .letter = 'j',                                                                                                \
-         .type = KYMO_OPTION_U64,                                                                                      \
-         .arg = "N",                                                                                                   \
-         .def = "2",                                                                                                   \
-         .min = 1,                                                                                                     \
-         .max = 64,                                                                                                    \
-         .offset = offsetof(T, work.jobs),                                                                             \
-         .help = "profiles made at a time"},                                                                           \
+/* The same beside the rows of collector_client.h: one of the two is to be given. */
+#define STORE_OR_COLLECTOR_ROWS(T, member, collector)                                                                  \
+    {.name = "data-path",                                                                                              \
+     .type = KYMO_OPTION_TEXT,                                                                                         \
+     .arg = "DIR",                                                                                                     \
+     .offset = offsetof(T, member),                                                                                    \
+     .help = "the store: raw/, profiles/ and catalog.db are in it"},                                                   \
+        COLLECTOR_ROWS(T, collector)
+#define STORE_WORK_ROWS(T, work) STORE_DATA_PATH_ROW(T, work.data_path), STORE_LIMIT_ROWS(T, work)
+#define STORE_LIMIT_ROWS(T, work)                                                                                      \
+    {.name = "jobs",                                                                                                   \
+     .letter = 'j',                                                                                                    \
+     .type = KYMO_OPTION_U64,                                                                                          \
+     .arg = "N",                                                                                                       \
+     .def = "2",                                                                                                       \
+     .min = 1,                                                                                                         \
+     .max = 64,                                                                                                        \
+     .offset = offsetof(T, work.jobs),                                                                                 \
+     .help = "profiles made at a time"},                                                                               \
         {.name = "memory",                                                                                             \
          .type = KYMO_OPTION_SIZE,                                                                                     \
          .arg = "SIZE",                                                                                                \

@@ -168,6 +168,7 @@ def test_names_that_hosts_made_up(server):
 def test_reprocess(server):
     failed = all_pages(server, "/api/v1/profiles", "profiles", state="failed")
     assert len(failed) > 2
+    failed.sort(key=lambda row: row["vnc"])
     target = f"/api/v1/profiles/{failed[0]['name']}/reprocess"
     assert call(server, "POST", target) == (202, {"queued": 1})
     status, data = call(server, "POST", target)
