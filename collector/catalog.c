@@ -53,6 +53,16 @@ static const char *const migrations[] = {
     "CREATE INDEX profiles_by_received ON profiles(received_ns, name);"
     "CREATE INDEX profiles_by_finished ON profiles(coalesce(finished_ns,0), name);"
     "CREATE INDEX captures_by_received ON captures(received_ns, id);",
+    /* Counts by state, which status and metrics ask for again and again. */
+    "CREATE TABLE profile_counts(state TEXT PRIMARY KEY, n INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+    "INSERT INTO profile_counts SELECT state, count(*) FROM profiles GROUP BY state;"
+    "CREATE TRIGGER profiles_come AFTER INSERT ON profiles BEGIN"
+    " INSERT INTO profile_counts VALUES(new.state, 1) ON CONFLICT(state) DO UPDATE SET n=n+1; END;"
+    "CREATE TRIGGER profiles_go AFTER DELETE ON profiles BEGIN"
+    " UPDATE profile_counts SET n=n-1 WHERE state=old.state; END;"
+    "CREATE TRIGGER profiles_move AFTER UPDATE OF state ON profiles WHEN new.state<>old.state BEGIN"
+    " UPDATE profile_counts SET n=n-1 WHERE state=old.state;"
+    " INSERT INTO profile_counts VALUES(new.state, 1) ON CONFLICT(state) DO UPDATE SET n=n+1; END;",
 };
 _Static_assert(sizeof migrations / sizeof *migrations == CATALOG_SCHEMA_VERSION, "one migration per version");
 

@@ -23,7 +23,7 @@
 #include "collector/loss.h"
 #include "proto/manifest_check.h"
 
-#define CATALOG_SCHEMA_VERSION 4
+#define CATALOG_SCHEMA_VERSION 5
 
 #define CATALOG_STATES(X)                                                                                              \
     X(RECEIVED, "received")                                                                                            \

@@ -181,7 +181,7 @@ int catalog_count(struct catalog *c, uint64_t ret[static CATALOG_STATE_MAX], str
     sqlite3_stmt *s KYMO_CLEANUP(catalog_finalize) = NULL;
     uint64_t counts[CATALOG_STATE_MAX] = {0};
     char state[16];
-    int r = catalog_prepare(c, &s, err, "SELECT state, count(*) FROM profiles GROUP BY state", "");
+    int r = catalog_prepare(c, &s, err, "SELECT state, n FROM profile_counts", "");
     if (r < 0)
         return r;
     while ((r = catalog_step(c, s, err)) == 1) {

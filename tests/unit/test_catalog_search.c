@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "collector/catalog_impl.h"
 #include "collector/catalog_search.h"
 #include "tests/unit/api_sample.h"
 
@@ -247,14 +248,42 @@ static void test_details(void **state)
     for (int i = 0; i < CATALOG_STATE_MAX; i++)
         sum += counts[i];
     assert_int_equal(sum, ROWS);
+    for (int i = 0; i < CATALOG_STATE_MAX; i++) {
+        struct catalog_query q = all;
+        q.state = i;
+        assert_int_equal(counts[i], count(&q));
+    }
+}
+
+/* A store of the version before counts were kept. */
+static void test_counts_of_an_older_store(void **state)
+{
+    struct catalog *c;
+    char path[128];
+    uint64_t before[CATALOG_STATE_MAX], after[CATALOG_STATE_MAX];
+    (void)state;
+    (void)snprintf(path, sizeof path, "%s/catalog.db", root);
+    assert_int_equal(catalog_count(catalog, before, NULL), 0);
+    assert_int_equal(catalog_open(path, false, &c, NULL), 0);
+    assert_int_equal(catalog_script(c,
+                                    "DROP TABLE profile_counts; DROP TRIGGER profiles_come; DROP TRIGGER profiles_go;"
+                                    "DROP TRIGGER profiles_move; PRAGMA user_version=4",
+                                    NULL),
+                     0);
+    catalog_free(c);
+    assert_int_equal(catalog_open(path, false, &c, NULL), 0);
+    assert_int_equal(catalog_count(c, after, NULL), 0);
+    assert_memory_equal(before, after, sizeof before);
+    catalog_free(c);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_filters), cmocka_unit_test(test_states),   cmocka_unit_test(test_pages),
-        cmocka_unit_test(test_order),   cmocka_unit_test(test_captures), cmocka_unit_test(test_places),
-        cmocka_unit_test(test_details),
+        cmocka_unit_test(test_filters),  cmocka_unit_test(test_states),
+        cmocka_unit_test(test_pages),    cmocka_unit_test(test_order),
+        cmocka_unit_test(test_captures), cmocka_unit_test(test_places),
+        cmocka_unit_test(test_details),  cmocka_unit_test(test_counts_of_an_older_store),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
