@@ -7,7 +7,8 @@
 
 #define API_LIMIT_DEFAULT 100
 #define API_LIMIT_MAX 1000
-#define API_SCAN_MAX 5000 /* rows of the catalogue looked at for one answer: some 20 ms on the loop */
+#define API_SCAN_MAX 5000 /* rows of the catalogue looked at for one answer, ... */
+#define API_BUDGET_MS 30  /* ... and time on the loop */
 
 struct api {
     struct catalog *catalog;

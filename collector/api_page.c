@@ -12,6 +12,7 @@ bool api_read_page(struct http_request *q, struct catalog_query *query, struct c
         return false;
     query->limit = (unsigned)limit;
     query->scan = API_SCAN_MAX;
+    query->budget_ms = API_BUDGET_MS;
     if (!cursor)
         return true;
     if (catalog_place_parse(query, cursor, place, &err) < 0) {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/buf.h"
+#include "base/clock.h"
 #include "collector/catalog_impl.h"
 
 #define SQL_MAX 4096
@@ -32,6 +32,7 @@ static const struct {
 struct cursor {
     struct catalog_place place; /* of the last row looked at */
     unsigned scanned, given;
+    uint64_t start_ns;
     bool more;
 };
 
@@ -88,6 +89,12 @@ static int prepare(struct catalog *c, const struct catalog_query *q, sqlite3_stm
                            (int64_t)q->scan + 1);
 }
 
+/* A row may have many labels to look through, so their number alone says little about the time that they take. */
+static bool is_over(const struct catalog_query *q, const struct cursor *at)
+{
+    return q->budget_ms && at->scanned > 0 && kymo_clock_mono_ns() - at->start_ns > (uint64_t)q->budget_ms * 1000000;
+}
+
 /*
  * 1: the next row of the page that matches. 0: the page is over, at->more says whether others follow. The columns of
  * the match and the key stand at match and behind it, the name at 0.
@@ -95,8 +102,8 @@ static int prepare(struct catalog *c, const struct catalog_query *q, sqlite3_stm
 static int next_match(struct catalog *c, sqlite3_stmt *s, int match, const struct catalog_query *q, struct cursor *at,
                       struct kymo_err *err)
 {
-    int r;
-    while ((r = catalog_step(c, s, err)) == 1) {
+    int r = 0;
+    while (!(at->more = is_over(q, at)) && (r = catalog_step(c, s, err)) == 1) {
         /* The row behind the last one is looked at only to know that it is there. */
         if (at->scanned == q->scan || at->given == q->limit) {
             at->more = true;
@@ -126,7 +133,7 @@ int catalog_search(struct catalog *c, const struct catalog_query *q,
 {
     sqlite3_stmt *s KYMO_CLEANUP(catalog_finalize) = NULL;
     struct catalog_profile p;
-    struct cursor at = {0};
+    struct cursor at = {.start_ns = kymo_clock_mono_ns()};
     int r = prepare(c, q, &s, err);
     if (r < 0)
         return r;
@@ -159,7 +166,7 @@ int catalog_search_captures(struct catalog *c, const struct catalog_query *q, co
     sqlite3_stmt *s KYMO_CLEANUP(catalog_finalize) = NULL;
     char sql[SQL_MAX];
     struct catalog_capture capture;
-    struct cursor at = {0};
+    struct cursor at = {.start_ns = kymo_clock_mono_ns()};
     compose_captures(q, sql);
     int r = catalog_prepare(c, &s, err, sql, "tttiti", q->job, q->host, state, q->after ? q->after->key : (int64_t)0,
                             q->after ? q->after->name : NULL, (int64_t)q->scan + 1);

@@ -23,6 +23,7 @@ struct catalog_query {
     enum catalog_sort sort;
     bool descending;
     unsigned limit, scan;              /* rows given, rows looked at, at most; both > 0 */
+    unsigned budget_ms;                /* a page ends when it has taken so long, after one row at least; 0: never */
     const struct catalog_place *after; /* NULL: from the beginning */
 };
 

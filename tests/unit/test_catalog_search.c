@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "collector/catalog_impl.h"
 #include "collector/catalog_search.h"
@@ -159,6 +160,34 @@ static void test_pages(void **state)
         }
 }
 
+static uint64_t slow_now(void)
+{
+    static uint64_t now;
+    return now += 400000;
+}
+
+/* Pages that run out of time are short, but they go on. */
+static void test_budget(void **state)
+{
+    static const struct kymo_clock_ops slow = {.mono_ns = slow_now, .real_ns = slow_now};
+    struct found *f = kymo_calloc(1, sizeof *f);
+    struct catalog_query q = all;
+    struct catalog_place next, after;
+    int pages = 0, r;
+    (void)state;
+    q.budget_ms = 1;
+    kymo_clock_set_ops(&slow);
+    while ((r = catalog_search(catalog, &q, add, f, &next, NULL)) == 1 && pages++ < ROWS) {
+        after = next;
+        q.after = &after;
+    }
+    kymo_clock_set_ops(NULL);
+    assert_int_equal(r, 0);
+    assert_int_equal(f->n, ROWS);
+    assert_in_range(pages, 5, ROWS);
+    kymo_free(f);
+}
+
 static void test_order(void **state)
 {
     struct found *f = kymo_calloc(1, sizeof *f);
@@ -280,10 +309,9 @@ static void test_counts_of_an_older_store(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_filters),  cmocka_unit_test(test_states),
-        cmocka_unit_test(test_pages),    cmocka_unit_test(test_order),
-        cmocka_unit_test(test_captures), cmocka_unit_test(test_places),
-        cmocka_unit_test(test_details),  cmocka_unit_test(test_counts_of_an_older_store),
+        cmocka_unit_test(test_filters), cmocka_unit_test(test_states),  cmocka_unit_test(test_pages),
+        cmocka_unit_test(test_order),   cmocka_unit_test(test_budget),  cmocka_unit_test(test_captures),
+        cmocka_unit_test(test_places),  cmocka_unit_test(test_details), cmocka_unit_test(test_counts_of_an_older_store),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
