@@ -201,6 +201,7 @@ struct http *http_close(struct http *h)
     if (h->daemon)
         MHD_stop_daemon(h->daemon);
     h->daemon = NULL;
+    http_request_orphan(h);
     if (h->handles == 0) {
         kymo_free(h);
         return NULL;

@@ -85,6 +85,9 @@ void http_request_end(void *cls, struct MHD_Connection *mhd, void **con_cls, enu
 /* Gives those that handlers keep for too long, or all, an answer from us. */
 void http_request_expire(struct http *h, uint64_t before_ms, unsigned status, const char *code, const char *text);
 
+/* The server goes; what handlers still keep is theirs alone. */
+void http_request_orphan(struct http *h);
+
 /* Listens with TLS, and hands what it decrypts to libmicrohttpd through socket pairs. */
 int http_tls_listen(struct http *h, struct net *net, struct kymo_err *err) KYMO_MUST_CHECK;
 

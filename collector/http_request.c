@@ -448,3 +448,10 @@ void http_request_expire(struct http *h, uint64_t before_ms, unsigned status, co
             finish(q, status, error_response(code, text));
     }
 }
+
+void http_request_orphan(struct http *h)
+{
+    for (struct http_request *q = h->requests; q; q = q->next)
+        q->http = NULL;
+    h->requests = NULL;
+}
