@@ -36,6 +36,7 @@
 #include "daemon/say.h"
 
 #define SIGNALS 3
+#define OUTBOX_STILL_MS (5u * 60 * 1000) /* it syncs captures of gigabytes to a disk that others use too */
 #define TURNS_AT_END 200
 #define WORKERS "8" /* some may hang in another process's memory, others must go on */
 
@@ -258,6 +259,11 @@ static int give_to_group(const char *path, const char *name, struct kymo_err *er
     return 0;
 }
 
+static uint64_t outbox_moves(void *ctx)
+{
+    return outbox_beats(ctx);
+}
+
 static struct status_sources sources_of(struct kymod *k)
 {
     return (struct status_sources){.loop = &k->loop,
@@ -347,6 +353,7 @@ static int start(struct kymod *k, struct kymo_err *err)
         return r;
     const struct outbox_config o = outbox_config_of(k, k->config);
     if ((r = outbox_start(&k->loop, &o, &k->outbox, err)) < 0 ||
+        (r = service_watch(k->service, "outbox", OUTBOX_STILL_MS, outbox_moves, k->outbox, err)) < 0 ||
         (r = captures_start(k->captures, k->jobs, k->outbox, err)) < 0 || (r = start_hooks(k, err)) < 0 ||
         (r = start_control(k, err)) < 0 || (r = start_bus(k, err)) < 0 || (r = start_metrics(k, err)) < 0)
         return r;
@@ -366,6 +373,8 @@ static void stop(struct kymod *k)
     k->hooks = hook_server_stop(k->hooks);
     if (k->jobs)
         jobs_set_outbox(k->jobs, NULL);
+    if (k->outbox)
+        service_unwatch(k->service, k->outbox);
     k->outbox = outbox_stop(k->outbox);
     k->jobs = jobs_free(k->jobs);
     k->captures = captures_free(k->captures);

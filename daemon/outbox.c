@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -26,6 +27,7 @@ struct outbox {
     /* Both sides'. */
     struct outbox_queue queue;
     uv_async_t wake;
+    _Atomic uint64_t beats;
     char *host, *boot_id, *writer;
     struct outbox_times times;
     uint64_t bytes_max;
@@ -213,6 +215,7 @@ static void on_work(uv_idle_t *work)
 static void on_wake(uv_async_t *wake)
 {
     struct outbox *o = wake->data;
+    atomic_fetch_add(&o->beats, 1);
     (void)uv_idle_start(&o->work, on_work);
     outbox_uplinks_listen(o->uplinks, outbox_queue_events(&o->queue) < EVENTS_MAX);
 }
@@ -524,6 +527,12 @@ int outbox_go(struct outbox *o, struct kymo_err *err)
 {
     struct outbox_order *order = outbox_order_new(OUTBOX_ORDER_GO);
     return order ? give(o, order, VOID_ORDERS_MAX, err) : kymo_err_set(err, -ENOMEM, "outbox: out of memory");
+}
+
+uint64_t outbox_beats(struct outbox *o)
+{
+    (void)uv_async_send(&o->wake);
+    return atomic_load(&o->beats);
 }
 
 int outbox_reconfigure(struct outbox *o, const struct outbox_config *config, struct kymo_err *err)

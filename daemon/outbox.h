@@ -88,6 +88,8 @@ int outbox_go(struct outbox *o, struct kymo_err *err) KYMO_MUST_CHECK;
  * are answered with -ECANCELED before it returns. The loop must run once more before it is closed. NULL is fine.
  */
 struct outbox *outbox_stop(struct outbox *o);
+/* Asks the thread for a sign of life, and returns how many it gave so far: see service_watch. */
+uint64_t outbox_beats(struct outbox *o);
 /* Other collectors, limits of rate, TLS files: what may change while it runs. The rest of config is not looked at. */
 int outbox_reconfigure(struct outbox *o, const struct outbox_config *config, struct kymo_err *err) KYMO_MUST_CHECK;
 
