@@ -20,7 +20,7 @@
 #include "collector/receiver.h"
 #include "collector/web.h"
 
-#define STOP_MS 10000 /* a disk that hangs does not keep the program from ending; it may be killed at any point */
+#define STOP_MS 20000 /* a disk that hangs does not keep the program from ending; it may be killed at any point */
 #define STORE_STILL_MS                                                                                                 \
     300000 /* a disk may be slow; behind a thread that stands still for longer, watchdogs are not fed */
 

@@ -201,7 +201,7 @@ void uplink_peer_init(struct uplink_peer *p, uv_loop_t *loop, struct net *net, c
     memset(p, 0, sizeof *p);
     p->loop = loop;
     p->net = net;
-    p->host = host;
+    (void)snprintf(p->host, sizeof p->host, "%s", host);
     p->tls = tls;
     must(uv_timer_init(loop, &p->timer) == 0, "no timer");
     p->timer.data = p;

@@ -33,7 +33,7 @@ struct uplink_peer {
     struct uplink_send *send;
     uv_timer_t timer;
     char address[64];
-    const char *host;
+    char host[64];
     struct tls_context *tls;
     struct uplink_peer_capture captures[UPLINK_PEER_CAPTURES];
     size_t n, stored;
@@ -49,7 +49,7 @@ struct uplink_peer {
     size_t hellos, losses_kept;
 };
 
-/* host and tls must outlive it. */
+/* tls must outlive it. */
 void uplink_peer_init(struct uplink_peer *p, uv_loop_t *loop, struct net *net, const char *host,
                       struct tls_context *tls);
 /* Copies a capture: manifest and the bytes of its files, in order. */
