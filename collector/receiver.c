@@ -421,10 +421,23 @@ static void watch_pings(struct receiver_conn *c, uint64_t now)
     }
 }
 
+/* Time in which this program itself stood still, such as a suspended machine, is nobody else's silence: their answers
+ * wait in the sockets. */
+static void forgive_own_pause(struct receiver *r, uint64_t now)
+{
+    uint64_t since = now - r->ticked_ms, pause = since > 2 * r->tick_ms ? since - r->tick_ms : 0;
+    r->ticked_ms = now;
+    for (struct receiver_conn *c = r->first; pause && c; c = c->next) {
+        c->alive_ms = c->alive_ms + pause < now ? c->alive_ms + pause : now;
+        c->opened_ms = c->opened_ms + pause < now ? c->opened_ms + pause : now;
+    }
+}
+
 static void on_tick(uv_timer_t *timer)
 {
     struct receiver *r = timer->data;
     uint64_t now = receiver_now_ms(r);
+    forgive_own_pause(r, now);
     for (struct receiver_conn *c = r->first, *next; c; c = next) {
         next = c->next;
         if (c->ending || c->paused)
@@ -477,10 +490,11 @@ int receiver_new(const struct receiver_config *config, struct receiver **ret, st
         kymo_free(r);
         return code;
     }
-    uint64_t tick = least(TICK_MS, least(r->config.hello_ms, least(r->config.ping_ms, r->config.dead_ms)) / 2 + 1);
+    r->tick_ms = least(TICK_MS, least(r->config.hello_ms, least(r->config.ping_ms, r->config.dead_ms)) / 2 + 1);
+    r->ticked_ms = receiver_now_ms(r);
     (void)uv_timer_init(config->loop, &r->timer);
     r->timer.data = r;
-    (void)uv_timer_start(&r->timer, on_tick, tick, tick);
+    (void)uv_timer_start(&r->timer, on_tick, r->tick_ms, r->tick_ms);
     *ret = r;
     return 0;
 }

@@ -28,6 +28,7 @@ struct receiver {
     struct receiver_config config;
     struct net_listener *listener;
     uv_timer_t timer;
+    uint64_t tick_ms, ticked_ms; /* between two ticks; when the last was */
     struct receiver_conn *first;
     size_t n, n_paused;
     bool stopped;

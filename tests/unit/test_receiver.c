@@ -209,8 +209,8 @@ static void memory_is_bounded(void **state)
     (void)state;
     enum { LIMIT = 1 << 20, PIECES = 4 * (256 << 10) };
     w.config.max_bytes = LIMIT;
-    w.config.ping_ms = 100;
-    w.config.dead_ms = 400;
+    w.config.ping_ms = 200;
+    w.config.dead_ms = 1000;
     w.intakes_config.sync_bytes = 1 << 18;
     collector_world_open(&w);
     struct uplink_peer *p[4];
