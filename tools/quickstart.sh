@@ -213,9 +213,10 @@ echo "$neff"
 say "collector and daemon on loopback"
 mkdir -p "$sockets" "$output/sysfs"
 start collector "$output/collector.log" "$programs/kymo-collector" --data-path "$output/data" --listen 127.0.0.1:0 \
-    --ports-file "$output/collector.ports"
+    --http 127.0.0.1:0 --ports-file "$output/collector.ports"
 until_true 30 "the collector to be ready" test -s "$output/collector.ports"
 uplink=127.0.0.1:$(sed -n 's/^uplink=//p' "$output/collector.ports")
+url=http://127.0.0.1:$(sed -n 's/^http=//p' "$output/collector.ports")
 
 # The job is paced to last some seconds, so that captures come three seconds, or three eighths of its time, apart.
 step_ms=$((8000 / steps))
@@ -225,7 +226,7 @@ period=$((steps * step_ms * 3 / 8000))
 start daemon "$output/daemon.log" "$programs/kymod" --data-dir "$output/host" --socket-dir "$sockets" --sysfs "$output/sysfs" \
     --collector "$uplink" --metrics 127.0.0.1:0 --period $period --jitter 0
 until_true 30 "the daemon's sockets" test -S "$sockets/hook.sock" -a -S "$sockets/control.sock"
-echo "collector at $uplink, daemon at $sockets: a capture of each rank every $period s"
+echo "collector at $url and, for daemons, $uplink; daemon at $sockets: a capture of each rank every $period s"
 
 say "training: $ranks ranks, $steps steps on a simulated $instance"
 job=$output/job.log
@@ -261,7 +262,7 @@ all_sent()
 }
 until_true 120 "the daemon to send its captures" all_sent
 sent=$(sed -n 's/.*[ ,]\([0-9]*\) sent\(,.*\|$\)/\1/p' "$output/status.txt" | head -1)
-list=("$programs/kymo" profiles --data-path "$output/data")
+list=("$programs/kymo" profiles --collector "$url")
 all_made()
 {
     "${list[@]}" </dev/null >"$output/profiles.txt" 2>>"$log" || failed "$log" "kymo profiles ended with $?"
@@ -308,10 +309,12 @@ END
 
 say "collector and daemon go on until Ctrl-C"
 cat <<END
+API       $url/api/v1/
 uplink    $uplink
 
   KYMO_SOCKET=$sockets LD_PRELOAD=$hook PROGRAM...
   $programs/kymo status --socket $sockets
+  $programs/kymo profiles --collector $url
 END
 trap 'exit 0' INT TERM HUP
 while check_running; do

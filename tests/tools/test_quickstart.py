@@ -24,7 +24,7 @@ sleep 0.5
 COLLECTOR = """#!/bin/bash
 while [ "$1" != --ports-file ]; do [ "$1" = --data-path ] && data=$2; shift; done
 for profile in $PROFILES; do mkdir -p "$data/profiles/global/$profile@latest"; done
-echo uplink=7 >"$2"
+printf 'uplink=7\\nhttp=8\\n' >"$2"
 [ -z "$COLLECTOR_ENDS" ] || { echo "the disk is on fire" >&2; exit 9; }
 exec sleep 300
 """
