@@ -39,6 +39,11 @@
          .max = 65536,                                                                                                 \
          .offset = (base) + offsetof(struct config_policy, ranks_one_in),                                              \
          .help = "periodic captures take one rank in K, in turn"},                                                     \
+        {.name = "step-model",                                                                                         \
+         .type = KYMO_OPTION_TEXT,                                                                                     \
+         .arg = "MODEL",                                                                                               \
+         .offset = (base) + offsetof(struct config_policy, step_model),                                                \
+         .help = "whose executions are steps: a NEFF's SHA-256 (8 digits or more), its name, or a number"},            \
         {.name = "mode",                                                                                               \
          .type = KYMO_OPTION_CHOICE,                                                                                   \
          .choices = "model|continuous|session",                                                                        \

@@ -24,8 +24,9 @@ struct config_policy {
     uint64_t period_s; /* between periodic captures of a job; 0: none */
     double jitter;     /* 0 to 1: part of the period */
     uint64_t ranks_one_in;
-    int mode;  /* enum config_mode: of captures */
-    int armed; /* enum config_armed: between captures */
+    const char *step_model; /* whose executions are steps (rank_step_model); NULL: the most often executed */
+    int mode;               /* enum config_mode: of captures */
+    int armed;              /* enum config_armed: between captures */
     uint64_t count;
     uint64_t stall_ms;
     uint64_t neff_bytes, neff_total_bytes;

@@ -34,6 +34,7 @@ static void send_neff(struct rank *r, struct rank_model *m, int fd)
         (void)kymo_file_close(fd);
         return;
     }
+    rank_read_neff_name(fd, m->name);
     (void)snprintf(name, sizeof name, "program %u of process %d", m->number, (int)r->who.pid);
     if (m->bytes > j->config.config->spool_neff_bytes) {
         (void)kymo_file_close(fd);
@@ -86,12 +87,11 @@ static void take_loaded(struct rank *r, const struct kymo_hook_loaded *l, int fd
     m->vnc_count = l->vnc_count;
     m->slot = l->slot;
     m->is_loaded = true;
-    if (fd < 0)
-        return;
-    if (m->has_neff || m->ticket)
+    if (fd >= 0 && (m->has_neff || m->ticket))
         (void)kymo_file_close(fd);
-    else
+    else if (fd >= 0)
         send_neff(r, m, fd);
+    rank_check_step_model(r);
 }
 
 static void take_unloaded(struct rank *r, const struct kymo_hook_unloaded *u)
@@ -101,12 +101,27 @@ static void take_unloaded(struct rank *r, const struct kymo_hook_unloaded *u)
             r->models[i].is_loaded = false;
             r->executions += u->executions;
         }
+    rank_check_step_model(r);
+}
+
+static void note_version(struct rank *r, const uint32_t v[4])
+{
+    char text[RANK_VERSION_MAX] = "";
+    if (v[0] || v[1] || v[2] || v[3])
+        (void)snprintf(text, sizeof text, "%u.%u.%u.%u", v[0], v[1], v[2], v[3]);
+    if (!strcmp(text, r->runtime_version))
+        return;
+    memcpy(r->runtime_version, text, sizeof text);
+    if (r->welcome == RANK_WELCOMED)
+        rank_save_state(r);
 }
 
 static void take_state(struct rank *r, const struct kymo_hook_state_msg *m)
 {
     r->run_state = m->state;
     r->armed = m->armed;
+    r->step_model = m->step_model;
+    note_version(r, m->runtime_version);
     r->jobs->config.ops->ready(r->jobs->config.ctx, r);
 }
 
@@ -269,6 +284,7 @@ bool jobs_neff(struct jobs *j, uint64_t ticket, int code, const uint8_t *sha256,
                             (int)r->who.pid, err ? err->text : "");
             if (code == 0 && r->welcome == RANK_WELCOMED)
                 rank_save_state(r);
+            rank_check_step_model(r);
             return true;
         }
     return false;
@@ -360,6 +376,8 @@ static int show(const struct rank *r, int (*each)(void *ctx, const struct jobs_r
         .unit = process_label(&r->who, "unit"),
         .slice = process_label(&r->who, "slice"),
         .program = r->program,
+        .runtime_version = r->runtime_version,
+        .step_model = n.step ? n.step->number : 0,
     };
     return each(ctx, &view);
 }

@@ -77,6 +77,8 @@ struct jobs_rank {
     const struct kymo_hook_model_slot *slot; /* of the step model, in the page that the job writes: anything may stand
                                                 there at any time, to be read with atomic loads; NULL: none */
     const char *unit, *slice, *program;
+    const char *runtime_version; /* "": not told */
+    uint32_t step_model;         /* number in the process; 0: nothing is loaded */
 };
 
 /* Calls each for every rank, job by job; a non-zero return ends it and is returned. */

@@ -36,6 +36,14 @@ void rank_free(struct rank *r);
 /* jobs.c */
 void rank_forget_models(struct rank *r);
 
+/* rank_step.c: the model that the policy names */
+/* Number of the first loaded model that the operator's wish (step-model in CONFIG.md) matches; 0: none, or no wish. */
+uint32_t rank_step_model(const struct rank *r, const char *wish);
+/* The name in a NEFF's header, in characters that a model's name may have; "": it has none. */
+void rank_read_neff_name(int fd, char ret[RANK_MODEL_NAME_MAX + 1]);
+/* Models have come, gone or become known: tells the hook when another one is meant now. */
+void rank_check_step_model(struct rank *r);
+
 /* rank_welcome.c */
 void rank_welcome(struct rank *r, struct hook_session *s, const struct kymo_hook_hello *h);
 void rank_send_policy(struct rank *r, int intake);

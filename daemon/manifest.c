@@ -66,6 +66,8 @@ void manifest_begin(struct manifest *b, const struct rank *r, const struct host 
         b->m.instance_type = text(h->instance);
     if (*h->driver)
         b->m.driver_version = text(h->driver);
+    if (*r->runtime_version)
+        b->m.runtime_version = text(r->runtime_version);
     for (size_t i = 0; i < r->who.nlabels; i++)
         add_label(b, r->who.labels[i].key, r->who.labels[i].value);
     manifest_number(b, "pid", (uint64_t)r->who.pid);
@@ -79,7 +81,7 @@ void manifest_begin(struct manifest *b, const struct rank *r, const struct host 
 struct models {
     Kymo__Manifest__File files[RANK_MODELS_MAX];
     Kymo__Manifest__File *list[RANK_MODELS_MAX];
-    char names[RANK_MODELS_MAX][24];
+    char names[RANK_MODELS_MAX][sizeof MODEL_PREFIX + 12 + RANK_MODEL_NAME_MAX];
     size_t n;
 };
 
@@ -95,7 +97,8 @@ static void add_models(struct models *all, const struct rank *r)
         if (!m->has_neff)
             continue;
         kymo__manifest__file__init(f);
-        (void)snprintf(all->names[all->n], sizeof all->names[0], MODEL_PREFIX "%u", m->number);
+        (void)snprintf(all->names[all->n], sizeof all->names[0], MODEL_PREFIX "%u%s%s", m->number, *m->name ? "." : "",
+                       m->name);
         f->name = all->names[all->n];
         f->has_type = f->has_size = f->has_sha256 = 1;
         f->type = KYMO__MANIFEST__FILE__KIND__NEFF;
@@ -174,6 +177,9 @@ static void read_model(struct rank *r, const Kymo__Manifest__File *f)
                              .bytes = f->size,
                              .has_neff = true};
     memcpy(m->sha256, f->sha256.data, KYMO_SHA256_SIZE);
+    const char *name = strchr(f->name + prefix, '.');
+    if (name)
+        (void)snprintf(m->name, sizeof m->name, "%s", name + 1);
     r->nmodels++;
 }
 
@@ -183,6 +189,8 @@ void manifest_read_rank(const Kymo__Manifest__Capture *m, struct rank *r)
         read_label(r, m->labels[i]->key, m->labels[i]->value);
     for (size_t i = 0; i < m->n_files; i++)
         read_model(r, m->files[i]);
+    if (m->runtime_version)
+        process_clean(m->runtime_version, strlen(m->runtime_version), r->runtime_version, sizeof r->runtime_version);
     if (m->job)
         process_clean(m->job, strlen(m->job), r->who.job, sizeof r->who.job);
     r->who.rank_known = m->has_rank;

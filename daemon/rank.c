@@ -306,6 +306,16 @@ static void read_latency(const struct kymo_hook_model_slot *slot, struct rank_nu
     n->p99_ns = quantile(slot, total, 99);
 }
 
+/* Is m rather the step model than best? As the hook decides. */
+static bool is_step(const struct rank *r, const struct rank_model *m, uint64_t count, const struct rank_numbers *best)
+{
+    if (!best->step || m->number == r->step_model)
+        return true;
+    if (best->step->number == r->step_model)
+        return false;
+    return count > best->steps || (count == best->steps && m->number < best->step->number);
+}
+
 void rank_read_numbers(const struct rank *r, struct rank_numbers *ret)
 {
     const struct kymo_hook_page *page = r->session ? hook_session_page(r->session) : NULL;
@@ -321,7 +331,7 @@ void rank_read_numbers(const struct rank *r, struct rank_numbers *ret)
             continue;
         n.executions += count;
         n.failures += load64(&slot->failures);
-        if (!n.step || count > n.steps || (count == n.steps && m->number < n.step->number)) {
+        if (is_step(r, m, count, &n)) {
             n.step = m;
             n.steps = count;
             step = slot;

@@ -22,6 +22,8 @@
 #include "proto/hook.h"
 
 #define RANK_MODELS_MAX 128
+#define RANK_MODEL_NAME_MAX 63
+#define RANK_VERSION_MAX 48
 
 struct rank_model {
     uint32_t number; /* as the hook counts them */
@@ -32,6 +34,7 @@ struct rank_model {
     uint64_t ticket; /* of the outbox, while it hashes the bytes; 0: it does not */
     bool has_neff;
     uint8_t sha256[KYMO_SHA256_SIZE];
+    char name[RANK_MODEL_NAME_MAX + 1]; /* in its NEFF, of [A-Za-z0-9._-]; "": not known */
 };
 
 struct job {
@@ -65,6 +68,8 @@ struct rank {
     bool policy_sent;
     bool waits_for_reader, is_reading; /* for the worker that reads labels */
     uint32_t run_state, armed;
+    uint32_t step_model;                    /* number that the hook counts steps by; 0: the most often executed */
+    char runtime_version[RANK_VERSION_MAX]; /* "": not told */
 
     int pidfd;
     bool exited, ended; /* ended: nothing comes from it any more */

@@ -26,11 +26,12 @@ struct read_task {
 
 static bool is_same(const struct kymo_hook_policy *a, const struct kymo_hook_policy *b)
 {
-    return a->mode == b->mode && a->flags == b->flags && a->stall_limit_ns == b->stall_limit_ns &&
-           a->neff_max_bytes == b->neff_max_bytes && a->neff_total_bytes == b->neff_total_bytes &&
-           a->hbm_need_bytes == b->hbm_need_bytes && a->hbm_capacity_bytes == b->hbm_capacity_bytes &&
-           a->hbm_device == b->hbm_device && a->hbm_core_first == b->hbm_core_first &&
-           a->hbm_core_count == b->hbm_core_count && !memcmp(a->buffer_mb, b->buffer_mb, sizeof a->buffer_mb);
+    return a->mode == b->mode && a->flags == b->flags && a->step_model == b->step_model &&
+           a->stall_limit_ns == b->stall_limit_ns && a->neff_max_bytes == b->neff_max_bytes &&
+           a->neff_total_bytes == b->neff_total_bytes && a->hbm_need_bytes == b->hbm_need_bytes &&
+           a->hbm_capacity_bytes == b->hbm_capacity_bytes && a->hbm_device == b->hbm_device &&
+           a->hbm_core_first == b->hbm_core_first && a->hbm_core_count == b->hbm_core_count &&
+           !memcmp(a->buffer_mb, b->buffer_mb, sizeof a->buffer_mb);
 }
 
 void rank_send_policy(struct rank *r, int intake)
@@ -44,6 +45,9 @@ void rank_send_policy(struct rank *r, int intake)
     struct kymo_hook_policy p;
     char note[POLICY_NOTE_MAX];
     policy_make(&in, &p, note);
+    if (known)
+        p.step_model =
+            rank_step_model(r, config_policy_of(in.config, r->who.job, process_label(&r->who, "unit"))->step_model);
     if (!r->session || (r->policy_sent && intake < 0 && is_same(&p, &r->policy)))
         return;
     if (known && *note && !r->policy_sent)
@@ -167,6 +171,7 @@ void rank_welcome(struct rank *r, struct hook_session *s, const struct kymo_hook
     r->policy_sent = false;
     r->run_state = KYMO_HOOK_RUN_STARTING;
     r->armed = KYMO_HOOK_MODE_NONE;
+    r->step_model = 0;
     r->ended = r->is_cleared = false;
     r->came_again = (h->flags & KYMO_HOOK_HELLO_AGAIN) != 0;
     if (!r->came_again)

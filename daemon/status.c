@@ -121,6 +121,9 @@ static Kymo__Control__RankStatus *make_rank(struct status *s, const struct jobs_
     to->mode = text(s, r->mode, WIRE_ID_MAX);
     to->program = text(s, r->program, WIRE_NAME_MAX);
     to->unit = text(s, r->unit, WIRE_NAME_MAX);
+    to->runtime_version = text(s, r->runtime_version, WIRE_ID_MAX);
+    if (r->step_model)
+        SET(to, step_model, r->step_model);
     SET(to, executions, r->executions);
     SET(to, captures, r->captures);
     SET(to, capturing, r->capturing);

@@ -36,6 +36,8 @@ static const struct wire_bound bounds[] = {
     {D(rank_status), "program", false, 0, WIRE_NAME_MAX, 0},
     {D(rank_status), "unit", false, 0, WIRE_NAME_MAX, 0},
     {D(rank_status), "uid", false, 0, UINT32_MAX, 0},
+    {D(rank_status), "runtime_version", false, 0, WIRE_ID_MAX, 0},
+    {D(rank_status), "step_model", false, 1, UINT32_MAX, 0},
     {D(job_status), "job", true, 1, WIRE_NAME_MAX, 0},
     {D(job_status), "step", false, 0, UINT64_MAX, 0},
     {D(job_status), "ranks", false, 0, 0, CONTROL_RANKS_MAX},

@@ -120,15 +120,15 @@ enum kymo_hook_run_state { KYMO_HOOK_RUN_STARTING, KYMO_HOOK_RUN_READY, KYMO_HOO
 
 struct kymo_hook_state_msg {
     struct kymo_hook_header header;
-    uint32_t state;        /* enum kymo_hook_run_state */
-    uint32_t init_status;  /* what nrt_init returned */
-    uint32_t armed;        /* enum kymo_hook_mode */
-    uint32_t buffers_user; /* bit per buffer: the user had set it, so it stays */
-    uint32_t buffers_ours; /* bit per buffer: set from the policy */
-    uint32_t question_us;  /* how long nrt_init waited for the policy */
-    uint32_t answered;     /* 1: the policy came in time */
-    uint32_t reserved0;
-    uint64_t reserved[2];
+    uint32_t state;              /* enum kymo_hook_run_state */
+    uint32_t init_status;        /* what nrt_init returned */
+    uint32_t armed;              /* enum kymo_hook_mode */
+    uint32_t buffers_user;       /* bit per buffer: the user had set it, so it stays */
+    uint32_t buffers_ours;       /* bit per buffer: set from the policy */
+    uint32_t question_us;        /* how long nrt_init waited for the policy */
+    uint32_t answered;           /* 1: the policy came in time */
+    uint32_t step_model;         /* by which steps are counted, as the policy named it; 0: by the most often executed */
+    uint32_t runtime_version[4]; /* nrt_get_version: major, minor, patch, maintenance, cut to 32 bits; 0: not told */
 };
 _Static_assert(sizeof(struct kymo_hook_state_msg) == 64, "part of the protocol");
 
@@ -193,10 +193,10 @@ _Static_assert(sizeof(struct kymo_hook_refused) == 184, "part of the protocol");
 struct kymo_hook_policy {
     struct kymo_hook_header header;
     uint16_t version_min, version_max;
-    uint16_t version; /* highest common version; 0: there is none */
-    uint16_t mode;    /* armed between captures: NONE, CONTINUOUS or ON_FAILURE */
-    uint32_t flags;   /* KYMO_HOOK_POLICY_* */
-    uint32_t reserved0;
+    uint16_t version;                            /* highest common version; 0: there is none */
+    uint16_t mode;                               /* armed between captures: NONE, CONTINUOUS or ON_FAILURE */
+    uint32_t flags;                              /* KYMO_HOOK_POLICY_* */
+    uint32_t step_model;                         /* whose executions are steps; 0, or not loaded: most often executed */
     uint64_t stall_limit_ns;                     /* at one execution boundary; 0: no captures */
     uint64_t neff_max_bytes, neff_total_bytes;   /* of one copy, and of copies not yet passed on */
     uint64_t hbm_need_bytes, hbm_capacity_bytes; /* of the cores below together; need 0: not compared */

@@ -233,12 +233,15 @@ static void print_job(const Kymo__Control__JobStatus *j, FILE *out)
     char text[TEXT_MAX];
     const char *program = common(j, offsetof(Kymo__Control__RankStatus, program));
     const char *unit = common(j, offsetof(Kymo__Control__RankStatus, unit));
+    const char *runtime = common(j, offsetof(Kymo__Control__RankStatus, runtime_version));
     (void)fprintf(out, "\njob %s: %zu rank%s, step %" PRIu64 "\n", fit(j->job, JOB_COLUMNS, text), j->n_ranks,
                   j->n_ranks == 1 ? "" : "s", j->step);
     if (program)
         (void)fprintf(out, "    program %s%s", fit(program, 38, text), unit ? ", " : "\n");
     if (unit)
         (void)fprintf(out, "%sunit %s\n", program ? "" : "    ", fit(unit, 40, text));
+    if (runtime)
+        (void)fprintf(out, "    runtime %s\n", fit(runtime, 48, text));
     (void)fprintf(out, "%6s %8s %-9s %-10s %9s %11s %5s %8s %8s %s\n", "rank", "pid", "state", "armed", "step",
                   "executions", "capt.", "p50", "p99", "cores");
     for (size_t i = 0; i < j->n_ranks; i++)

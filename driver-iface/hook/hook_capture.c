@@ -49,8 +49,10 @@ void hook_capture_say_state(uint32_t run_state)
                                     .buffers_user = c.buffers.user,
                                     .buffers_ours = c.buffers.ours,
                                     .question_us = c.question_us,
-                                    .answered = c.answered};
+                                    .answered = c.answered,
+                                    .step_model = c.policy.step_model};
 
+    memcpy(m.runtime_version, c.runtime_version, sizeof m.runtime_version);
     hook_state_set(&hook_page->run_state, run_state);
     hook_state_set(&hook_page->armed, c.armed);
     (void)hook_talk_send(KYMO_HOOK_STATE, &m, sizeof m, -1);
@@ -305,7 +307,7 @@ static void begin(const struct hook_model *m, uint64_t number)
 static void look_at_waiting(const struct hook_model *m)
 {
     bool several;
-    const struct hook_model *step = hook_model_step(&several);
+    const struct hook_model *step = hook_model_step(c.policy.step_model, &several);
     struct hook_no no = {0};
     uint64_t next;
 
@@ -455,6 +457,7 @@ void hook_capture_begin(bool answered, uint32_t question_us, struct hook_buffers
     c.started_ns = hook_now();
     c.stays_disarmed = c.foreign != NULL;
     hook_capture_read_environment();
+    hook_profile_runtime_version(c.runtime_version);
     if (!apply_policy()) {
         arm(); /* a policy of before the last nrt_close */
         hook_capture_say_state(KYMO_HOOK_RUN_READY);

@@ -32,7 +32,7 @@ struct hook_capture {
     const char *inspecting; /* variable that turns the vendor's inspection on */
     char sysfs[512];        /* empty: the name is too long to be looked at */
     bool answered, stays_disarmed;
-    uint32_t question_us;
+    uint32_t question_us, runtime_version[4];
     struct hook_buffers buffers;
     uint64_t started_ns;
     enum kymo_hook_mode armed;

@@ -111,7 +111,8 @@ void hook_model_unloading(const void *handle);
 void hook_model_announce(void (*send)(const struct kymo_hook_loaded *m)); /* after a new connection */
 void hook_model_unload_all(void);                                         /* before nrt_close */
 void hook_model_clear(void);                                              /* in the child of a fork */
-struct hook_model *hook_model_step(bool *ret_several);                    /* the step model; NULL: nothing is loaded */
+/* The step model: number named, if it is loaded, else the most often executed; NULL: nothing is loaded. */
+struct hook_model *hook_model_step(uint32_t named, bool *ret_several);
 /* Logical cores on which something was executed, each once; how many. */
 size_t hook_model_cores(uint32_t cores[KYMO_HOOK_MODELS]);
 void hook_model_neff_passed(uint32_t model, uint64_t bytes); /* its copy has left this process */

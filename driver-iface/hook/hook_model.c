@@ -219,7 +219,7 @@ void hook_model_clear(void)
 
 /* Others belong to the step when they run at least half as often as it does; those that ran once at the start do not.
  */
-struct hook_model *hook_model_step(bool *ret_several)
+struct hook_model *hook_model_step(uint32_t named, bool *ret_several)
 {
     struct hook_model *step = NULL;
     size_t n = 0;
@@ -229,6 +229,10 @@ struct hook_model *hook_model_step(bool *ret_several)
 
         if (!m->handle)
             continue;
+        if (named && m->loaded.model == named) {
+            step = m;
+            break;
+        }
         if (!step || hook_model_executions(m) > hook_model_executions(step) ||
             (hook_model_executions(m) == hook_model_executions(step) && m->loaded.model < step->loaded.model))
             step = m;

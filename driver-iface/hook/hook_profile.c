@@ -1,6 +1,7 @@
 #include "driver-iface/hook/hook_profile.h"
 
 #include <signal.h>
+#include <string.h>
 
 #include "driver-iface/hook/hook_internal.h"
 
@@ -145,4 +146,19 @@ int hook_profile_inspect_stop(void)
     status = api.nrt_inspect_stop();
     restore_handlers(kept);
     return status;
+}
+
+/* nrt_version_t (facts: driver.md 4): four numbers, then texts; room for one that has grown. */
+#define VERSION_BYTES 224
+
+void hook_profile_runtime_version(uint32_t ret[4])
+{
+    uint64_t version[64] = {0};
+    int (*get)(void *version, size_t size);
+
+    memset(ret, 0, 4 * sizeof *ret);
+    if (!hook_real_find("nrt_get_version", &get) || get(version, VERSION_BYTES) != HOOK_NRT_SUCCESS)
+        return;
+    for (size_t i = 0; i < 4; i++)
+        ret[i] = version[i] < UINT32_MAX ? (uint32_t)version[i] : UINT32_MAX;
 }

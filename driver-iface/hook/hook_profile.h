@@ -23,4 +23,7 @@ int hook_profile_model_stop(const char *file);
 int hook_profile_inspect_start(enum kymo_hook_mode mode, const char *dir);
 int hook_profile_inspect_stop(void);
 
+/* Major, minor, patch, maintenance, each cut to 32 bits; zeros when the runtime does not tell. */
+void hook_profile_runtime_version(uint32_t ret[4]);
+
 #endif

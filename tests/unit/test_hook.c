@@ -387,6 +387,37 @@ static void test_several_fall_to_session(void **state)
     assert_int_equal(e.u.captured.executions, 1);
 }
 
+/* Of two that are executed alike the policy names the second; the hook says so, and what runtime it found. */
+static void test_step_model_is_named(void **state)
+{
+    const char *const more[] = {"--neff", sim_fixture.neff, NULL};
+    struct hook_peer_event e;
+
+    (void)state;
+    config.policy.step_model = 2;
+    trigger(KYMO_HOOK_MODE_SESSION, 2, 2);
+    e = capture(false, "5", more, 1);
+    assert_int_equal(e.u.captured.model, 2);
+    assert_int_equal(e.u.captured.first_execution, 2);
+    assert_int_equal(e.u.captured.executions, 2);
+    e = wait_for(KYMO_HOOK_STATE);
+    assert_int_equal(e.u.state.step_model, 2);
+    assert_int_equal(e.u.state.runtime_version[0], 2);
+    assert_int_equal(e.u.state.runtime_version[1], 33);
+}
+
+/* A number that names nothing that is loaded is none. */
+static void test_step_model_is_not_there(void **state)
+{
+    struct hook_peer_event e;
+
+    (void)state;
+    config.policy.step_model = 77;
+    trigger(KYMO_HOOK_MODE_MODEL, 2, 1);
+    e = capture(false, "4", NULL, 1);
+    assert_int_equal(e.u.captured.model, 1);
+}
+
 /* A session that nrt_close ends is whole, and says that it is shorter. */
 static void test_session_cut(void **state)
 {
@@ -694,6 +725,8 @@ int main(void)
         TEST(test_on_failure_without_one),
         TEST(test_async_falls_to_session),
         TEST(test_several_fall_to_session),
+        TEST(test_step_model_is_named),
+        TEST(test_step_model_is_not_there),
         TEST(test_session_cut),
         TEST(test_future_version),
         TEST(test_refuses_inspect),

@@ -21,18 +21,21 @@
 #define STREAM_MAX (1u << 20)
 #define MORE 40 /* bytes that a later version's packets have behind what version 1 knows */
 
+/* WORDS: version 1, with words that were reserved at first. */
+enum age { FIRST, WORDS, NEWER };
+
 /* ---- what is said ---- */
 
-static void add(struct kymo_buf *b, const void *packet, size_t n, bool newer)
+static void add(struct kymo_buf *b, const void *packet, size_t n, enum age age)
 {
     struct kymo_hook_header header;
     uint8_t more[MORE];
     memset(more, 0xa5, sizeof more);
     memcpy(&header, packet, sizeof header);
-    header.size = (uint32_t)(n + (newer ? sizeof more : 0));
+    header.size = (uint32_t)(n + (age == NEWER ? sizeof more : 0));
     assert_int_equal(kymo_buf_append(b, &header, sizeof header), 0);
     assert_int_equal(kymo_buf_append(b, (const uint8_t *)packet + sizeof header, n - sizeof header), 0);
-    if (newer)
+    if (age == NEWER)
         assert_int_equal(kymo_buf_append(b, more, sizeof more), 0);
 }
 
@@ -48,11 +51,11 @@ static struct kymo_hook_header head(uint16_t type, uint16_t version, uint64_t se
     return (struct kymo_hook_header){.type = type, .version = version, .seq = seq};
 }
 
-static void say_hello(struct kymo_buf *b, bool newer)
+static void say_hello(struct kymo_buf *b, enum age age)
 {
     struct kymo_hook_hello m = {.header = head(KYMO_HOOK_HELLO, 0, 1),
                                 .version_min = 1,
-                                .version_max = newer ? 2 : 1,
+                                .version_max = age == NEWER ? 2 : 1,
                                 .pid = 4711,
                                 .flags = KYMO_HOOK_HELLO_ASYNC,
                                 .page_size = sizeof(struct kymo_hook_page),
@@ -60,10 +63,10 @@ static void say_hello(struct kymo_buf *b, bool newer)
                                 .start_mono_ns = 5000000000u,
                                 .hook_version = "0.1.0",
                                 .program = "python3"};
-    add(b, &m, sizeof m, newer);
+    add(b, &m, sizeof m, age);
 }
 
-static void say_loads(struct kymo_buf *b, bool newer)
+static void say_loads(struct kymo_buf *b, enum age age)
 {
     struct kymo_hook_state_msg state = {.header = head(KYMO_HOOK_STATE, 1, 2),
                                         .state = KYMO_HOOK_RUN_READY,
@@ -71,7 +74,9 @@ static void say_loads(struct kymo_buf *b, bool newer)
                                         .buffers_user = 2,
                                         .buffers_ours = 5,
                                         .question_us = 700,
-                                        .answered = 1};
+                                        .answered = 1,
+                                        .step_model = age == WORDS ? 3 : 0};
+    const uint32_t version[4] = {2, 33, 41, 7};
     struct kymo_hook_loaded loaded = {.header = head(KYMO_HOOK_LOADED, 1, 3),
                                       .model = 1,
                                       .vnc = 4,
@@ -83,12 +88,14 @@ static void say_loads(struct kymo_buf *b, bool newer)
                                       .unix_ns = 1700000000000000002u,
                                       .slot = 0};
     struct kymo_hook_unloaded unloaded = {.header = head(KYMO_HOOK_UNLOADED, 1, 6), .model = 1, .executions = 1000};
-    add(b, &state, sizeof state, newer);
-    add(b, &loaded, sizeof loaded, newer);
-    add(b, &unloaded, sizeof unloaded, newer);
+    if (age == WORDS)
+        memcpy(state.runtime_version, version, sizeof version);
+    add(b, &state, sizeof state, age);
+    add(b, &loaded, sizeof loaded, age);
+    add(b, &unloaded, sizeof unloaded, age);
 }
 
-static void say_captures(struct kymo_buf *b, bool newer)
+static void say_captures(struct kymo_buf *b, enum age age)
 {
     struct kymo_hook_captured captured = {.header = head(KYMO_HOOK_CAPTURED, 1, 4),
                                           .id = "capture-1",
@@ -107,28 +114,29 @@ static void say_captures(struct kymo_buf *b, bool newer)
                                         .reason = KYMO_HOOK_REASON_MEMORY,
                                         .mode = KYMO_HOOK_MODE_CONTINUOUS,
                                         .text = "needs 100, has 50"};
-    add(b, &captured, sizeof captured, newer);
-    add(b, &refused, sizeof refused, newer);
+    add(b, &captured, sizeof captured, age);
+    add(b, &refused, sizeof refused, age);
 }
 
-static void say_as_hook(struct kymo_buf *b, bool newer)
+static void say_as_hook(struct kymo_buf *b, enum age age)
 {
-    say_hello(b, newer);
-    if (newer)
+    say_hello(b, age);
+    if (age == NEWER)
         add_unknown(b, 7);
-    say_loads(b, newer);
-    say_captures(b, newer);
-    if (newer)
+    say_loads(b, age);
+    say_captures(b, age);
+    if (age == NEWER)
         add_unknown(b, UINT16_MAX);
 }
 
-static void say_as_daemon(struct kymo_buf *b, bool newer)
+static void say_as_daemon(struct kymo_buf *b, enum age age)
 {
     struct kymo_hook_policy m = {.header = head(KYMO_HOOK_POLICY, 1, 1),
                                  .version_min = 1,
-                                 .version_max = newer ? 2 : 1,
+                                 .version_max = age == NEWER ? 2 : 1,
                                  .version = 1,
                                  .mode = KYMO_HOOK_MODE_CONTINUOUS,
+                                 .step_model = age == WORDS ? 3 : 0,
                                  .stall_limit_ns = 20000000,
                                  .neff_max_bytes = 1u << 30,
                                  .neff_total_bytes = 2u << 30,
@@ -139,28 +147,30 @@ static void say_as_daemon(struct kymo_buf *b, bool newer)
                                  .hbm_core_count = 2};
     for (size_t i = 0; i < KYMO_HOOK_BUFFERS; i++)
         m.buffer_mb[i] = i ? KYMO_HOOK_BUFFER_LEAVE : 64;
-    if (newer)
+    if (age == NEWER)
         add_unknown(b, 65);
-    add(b, &m, sizeof m, newer);
+    add(b, &m, sizeof m, age);
 }
 
 /* ---- the files ---- */
 
 static const struct {
     const char *name;
-    bool daemon, newer;
-} files[] = {{"hook-v1.hook", false, false},
-             {"hook-v1.daemon", true, false},
-             {"hook-newer.hook", false, true},
-             {"hook-newer.daemon", true, true}};
+    bool daemon;
+    enum age age;
+} files[] = {{"hook-v1.hook", false, FIRST},       {"hook-v1.daemon", true, FIRST},
+             {"hook-v1-words.hook", false, WORDS}, {"hook-v1-words.daemon", true, WORDS},
+             {"hook-newer.hook", false, NEWER},    {"hook-newer.daemon", true, NEWER}};
+static const char *const from_hooks[] = {"hook-v1.hook", "hook-v1-words.hook", "hook-newer.hook"};
+static const char *const from_daemons[] = {"hook-v1.daemon", "hook-v1-words.daemon", "hook-newer.daemon"};
 
 static void say(struct kymo_buf *b, size_t file)
 {
     kymo_buf_init(b, STREAM_MAX);
     if (files[file].daemon)
-        say_as_daemon(b, files[file].newer);
+        say_as_daemon(b, files[file].age);
     else
-        say_as_hook(b, files[file].newer);
+        say_as_hook(b, files[file].age);
 }
 
 static uint8_t *golden(const char *name, size_t *ret_n)
@@ -203,18 +213,20 @@ static void test_bytes_stay(void **state)
     }
 }
 
-static void check_heard(const union hook_packet *p, uint16_t version_max)
+static void check_heard(const union hook_packet *p, enum age age)
 {
     switch (p->header.type) {
     case KYMO_HOOK_HELLO:
         assert_int_equal(p->hello.pid, 4711);
         assert_string_equal(p->hello.program, "python3");
-        assert_int_equal(p->hello.version_max, version_max);
+        assert_int_equal(p->hello.version_max, age == NEWER ? 2 : 1);
         assert_int_equal(kymo_hook_common_version(p->hello.version_min, p->hello.version_max, 1, 1), 1);
         break;
     case KYMO_HOOK_STATE:
         assert_int_equal(p->state.state, KYMO_HOOK_RUN_READY);
         assert_int_equal(p->state.question_us, 700);
+        assert_int_equal(p->state.step_model, age == WORDS ? 3 : 0);
+        assert_int_equal(p->state.runtime_version[2], age == WORDS ? 41 : 0);
         break;
     case KYMO_HOOK_LOADED:
         assert_int_equal(p->loaded.neff_bytes, 123456);
@@ -240,9 +252,9 @@ static void check_heard(const union hook_packet *p, uint16_t version_max)
 static void test_daemon_hears(void **state)
 {
     (void)state;
-    for (int newer = 0; newer < 2; newer++) {
+    for (enum age age = FIRST; age <= NEWER; age++) {
         size_t n, len, at = 0, known = 0, skipped = 0;
-        uint8_t *data KYMO_FREE = golden(newer ? "hook-newer.hook" : "hook-v1.hook", &n);
+        uint8_t *data KYMO_FREE = golden(from_hooks[age], &n);
         for (const uint8_t *p; (p = next(data, n, &at, &len));) {
             union hook_packet packet;
             struct kymo_err err = {0};
@@ -252,10 +264,10 @@ static void test_daemon_hears(void **state)
             known += r == 1;
             skipped += r == 0;
             if (r == 1)
-                check_heard(&packet, newer ? 2 : 1);
+                check_heard(&packet, age);
         }
         assert_int_equal(known, 6);
-        assert_int_equal(skipped, newer ? 2 : 0);
+        assert_int_equal(skipped, age == NEWER ? 2 : 0);
     }
 }
 
@@ -263,9 +275,9 @@ static void test_daemon_hears(void **state)
 static void test_hook_hears(void **state)
 {
     (void)state;
-    for (int newer = 0; newer < 2; newer++) {
+    for (enum age age = FIRST; age <= NEWER; age++) {
         size_t n, len, at = 0, known = 0, skipped = 0;
-        uint8_t *data KYMO_FREE = golden(newer ? "hook-newer.daemon" : "hook-v1.daemon", &n);
+        uint8_t *data KYMO_FREE = golden(from_daemons[age], &n);
         for (const uint8_t *p; (p = next(data, n, &at, &len));) {
             struct kymo_hook_policy policy;
             enum hook_msg_kind kind = hook_msg_parse(p, len, len, &policy);
@@ -277,11 +289,12 @@ static void test_hook_hears(void **state)
             assert_int_equal(policy.version, 1);
             assert_int_equal(policy.mode, KYMO_HOOK_MODE_CONTINUOUS);
             assert_int_equal(policy.stall_limit_ns, 20000000);
+            assert_int_equal(policy.step_model, age == WORDS ? 3 : 0);
             assert_int_equal(policy.buffer_mb[0], 64);
             assert_int_equal(policy.buffer_mb[6], KYMO_HOOK_BUFFER_LEAVE);
         }
         assert_int_equal(known, 1);
-        assert_int_equal(skipped, newer ? 1 : 0);
+        assert_int_equal(skipped, age == NEWER ? 1 : 0);
     }
 }
 
