@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -303,7 +304,9 @@ static void on_connection(uv_poll_t *h, int status, int events)
     struct control *s = h->data;
     (void)events;
     for (int i = 0; status == 0 && i < ACCEPTS_PER_TURN; i++) {
-        int fd = accept4(s->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        struct sockaddr_un from;
+        socklen_t n = sizeof from;
+        int fd = accept4(s->fd, (struct sockaddr *)&from, &n, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
             greet(s, fd);
             continue;
