@@ -143,9 +143,18 @@ rm -f "$work"/wanted/{Metadata,Warning,SchemaFields}.parquet
 start plain
 send --host h1 "$work/cap"
 whole plain
-send --host h1 --stay-ms 300 "$work/cap"
-send --host h2 --stay-ms 200
-send --host h1 --stay-ms 200
+send --host h2 --stay-ms 300
+heard()
+{
+    grep -q '^losses ' "$work/peer.log"
+}
+! heard || die "plain: another host heard of the losses"
+hear()
+{
+    send --host h1 --stay-ms 300 "$work/cap" && heard
+}
+until_true 20 hear || die "plain: the host did not hear of its losses"
+send --host h1 --stay-ms 300
 is plain attempts 1 || die "plain: a capture that came again was made again"
 lost=$(grep '^losses ' "$work/peer.log" || true)
 [[ "$lost" == "losses job-kymo-sim-r0-cap-nc0 EVENT(nc0) ring_full "* && "$lost" != *$'\n'* ]] || die "losses: \"$lost\""
