@@ -2,18 +2,34 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define LINE_MAX_BYTES 1024
 
 static const char *log_program = "kymo";
 static enum kymo_log_level log_level = KYMO_LOG_INFO;
+static bool log_to_journal;
+
+/* JOURNAL_STREAM names the journal's end of a stream as DEVICE:INODE (systemd.exec(5)); stderr may be another one. */
+static bool is_journal(void)
+{
+    const char *text = getenv("JOURNAL_STREAM");
+    unsigned long long device, inode;
+    struct stat st;
+    char rest;
+    return text && sscanf(text, "%llu:%llu%c", &device, &inode, &rest) == 2 && fstat(STDERR_FILENO, &st) == 0 &&
+           st.st_dev == device && st.st_ino == inode;
+}
 
 void kymo_log_init(const char *program, enum kymo_log_level level)
 {
     log_program = program;
     log_level = level;
+    log_to_journal = is_journal();
 }
 
 static size_t at_most(int n, size_t max)
@@ -21,16 +37,25 @@ static size_t at_most(int n, size_t max)
     return n < 0 ? 0 : (size_t)n < max ? (size_t)n : max;
 }
 
-void kymo_log(enum kymo_log_level level, const char *fmt, ...)
+/* The journal knows the program, and takes the level as a number. */
+static int put_head(char *line, size_t room, enum kymo_log_level level)
 {
     static const char *const marks[] = {
         [KYMO_LOG_ERROR] = "", [KYMO_LOG_WARNING] = "warning: ", [KYMO_LOG_INFO] = "", [KYMO_LOG_DEBUG] = "debug: "};
+    static const int priorities[] = {
+        [KYMO_LOG_ERROR] = 3, [KYMO_LOG_WARNING] = 4, [KYMO_LOG_INFO] = 6, [KYMO_LOG_DEBUG] = 7};
+    return log_to_journal ? snprintf(line, room, "<%d>", priorities[level])
+                          : snprintf(line, room, "%s: %s", log_program, marks[level]);
+}
+
+void kymo_log(enum kymo_log_level level, const char *fmt, ...)
+{
     if (level > log_level)
         return;
     int saved = errno;
     char line[LINE_MAX_BYTES];
     const size_t room = sizeof line - 2; /* the newline and the terminator */
-    size_t n = at_most(snprintf(line, room, "%s: %s", log_program, marks[level]), room - 1);
+    size_t n = at_most(put_head(line, room, level), room - 1);
     va_list ap;
     va_start(ap, fmt);
     n += at_most(vsnprintf(line + n, room - n, fmt, ap), room - n - 1);

@@ -10,7 +10,8 @@ enum kymo_log_level { KYMO_LOG_ERROR, KYMO_LOG_WARNING, KYMO_LOG_INFO, KYMO_LOG_
 /* program must outlive the process's logging. Lines above level are dropped; the default is KYMO_LOG_INFO. */
 void kymo_log_init(const char *program, enum kymo_log_level level);
 
-/* "program: text", with "warning: " or "debug: " between; at most 1 KiB, control characters replaced by "?". */
+/* "<N>text" for the journal, where stderr is one; else "program: text", with "warning: " or "debug: " between; at most
+ * 1 KiB, control characters replaced by "?". */
 void kymo_log(enum kymo_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -111,10 +111,10 @@ static int get_text(struct unit_manager *m, const char *path, const char *interf
 
 static int has_text(struct unit_manager *m, const char *path, const char *name, bool *ret, struct kymo_err *err)
 {
-    char text[4096];
+    char text[4096] = "";
     int r = get_text(m, path, SERVICE, name, text, sizeof text, err);
-    if (r == 0)
-        *ret = *ret || text[0] != '\0';
+    if (text[0])
+        *ret = true;
     return r;
 }
 
@@ -171,14 +171,14 @@ static int find_preload(struct unit_manager *m, const char *path, char **ret, st
     int r = each_string(m, path, SERVICE, "Environment", on_variable, &s, err);
     if (r == 0 && !s.value)
         r = each_string(m, MANAGER_PATH, MANAGER, "Environment", on_variable, &s, err);
-    if (r == 0 && !s.value) {
+    if (r == 0 && !s.value)
         s.value = kymo_strdup("");
-        s.failed = s.value == NULL;
-    }
-    if (r < 0 || s.failed) {
+    if (r < 0) {
         kymo_free(s.value);
-        return s.failed ? kymo_err_set(err, -ENOMEM, "out of memory") : r;
+        return r;
     }
+    if (s.failed || !s.value)
+        return kymo_err_set(err, -ENOMEM, "out of memory");
     *ret = s.value;
     return 0;
 }
@@ -286,8 +286,9 @@ static int look_at_service(struct unit_manager *m, const char *name, struct unit
         r = find_file(m, path, &s->file, err);
     if (r == 0)
         r = find_families(m, path, &s->no_local_socket, err);
-    if (r == 0)
-        r = each_string(m, path, SERVICE, "UnsetEnvironment", on_unset, NULL, err);
+    if (r != 0)
+        return r;
+    r = each_string(m, path, SERVICE, "UnsetEnvironment", on_unset, NULL, err);
     if (r < 0)
         return r;
     s->unset = r > 0;
@@ -306,7 +307,7 @@ static int look_at_template(struct unit_manager *m, const char *name, struct uni
         char instance[2 * UNIT_MANAGER_NAME_MAX];
         (void)snprintf(instance, sizeof instance, "%.*s%s%s", (int)head, name, instances[i], name + head);
         int r = look_at_service(m, instance, both[i], err);
-        if (r < 0)
+        if (r != 0)
             return r == -ENOENT ? kymo_err_set(err, r, "%s: there is no such template", name) : r;
     }
     if (strcmp(s->preload, other.preload) != 0)

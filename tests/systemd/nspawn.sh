@@ -26,7 +26,7 @@ while [ $# -gt 0 ]; do
     esac
 done
 # In this order; the later ones find what the earlier ones left.
-[ ${#steps[@]} -gt 0 ] || steps=(enable capture bus group restart watchdog reload strict slice user sandbox disable stop)
+[ ${#steps[@]} -gt 0 ] || steps=(enable capture bus group restart watchdog reload socket strict slice user sandbox disable stop)
 [ "$(id -u)" = 0 ] || { echo "nspawn: needs root" >&2; exit 1; }
 for program in debootstrap systemd-nspawn nsenter; do
     command -v $program >/dev/null || { echo "nspawn: $program is missing: apt-get install debootstrap systemd-container util-linux" >&2; exit 1; }

@@ -184,8 +184,21 @@ step_reload()
     before=$(main_pid kymod)
     inside 'systemctl reload kymod kymo-collector && systemctl is-active kymod kymo-collector'
     inside 'echo "no-such-key = 1" >>/etc/kymo/kymod.conf; systemctl reload kymod; systemctl is-active kymod'
-    inside 'journalctl -q -b -u kymod | grep -q "no-such-key"; sed -i /no-such-key/d /etc/kymo/kymod.conf; systemctl reload kymod'
+    inside 'journalctl -q -b -p err -u kymod | grep -q "no such key"'
+    inside 'sed -i /no-such-key/d /etc/kymo/kymod.conf; systemctl reload kymod'
     [ "$(main_pid kymod)" = "$before" ]
+}
+
+# The collector's socket from systemd: daemons' connections outlive a restart in its queue.
+step_socket()
+{
+    inside 'systemctl stop kymo-collector && systemctl start kymo-collector.socket && systemctl start kymo-collector'
+    until_inside 90 'kymo status | grep -q "127.0.0.1:3002.*up"'
+    inside 'systemctl kill -s KILL kymo-collector'
+    until_inside 30 'systemctl is-active kymo-collector'
+    profile_of "$(capture)"
+    inside 'systemctl stop kymo-collector.socket kymo-collector && systemctl start kymo-collector'
+    until_inside 90 'kymo status | grep -q "127.0.0.1:3002.*up"'
 }
 
 # A training unit in a sandbox of its own: captures reach the daemon all the same.
