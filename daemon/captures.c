@@ -188,6 +188,8 @@ static const char *why_not(const struct rank *r)
 {
     if (r->welcome == RANK_REFUSED)
         return r->reason;
+    if (r->is_over)
+        return r->reason;
     if (r->policy.flags & KYMO_HOOK_POLICY_OFF)
         return "switched off by the policy";
     if (r->run_state == KYMO_HOOK_RUN_CLOSED)

@@ -50,6 +50,7 @@ struct take_task {
     char hook_id[KYMO_HOOK_ID_MAX];
     uint8_t *known;
     size_t n;
+    uint64_t bytes_max;
     struct intake_capture *files;
     int code;
     struct kymo_err err;
@@ -59,7 +60,9 @@ static void take_work(struct rank_task *task)
 {
     struct take_task *t = (struct take_task *)task;
     const struct rank *r = task->rank;
-    t->code = intake_take(t->c->intake, r->key, t->hook_id, r->uid, t->known, t->n, &t->files, &t->err);
+    const struct intake_taking what = {
+        .id = t->hook_id, .uid = r->uid, .known = t->known, .known_n = t->n, .bytes_max = t->bytes_max};
+    t->code = intake_take(t->c->intake, r->key, &what, &t->files, &t->err);
 }
 
 static void add_neffs(struct captures *c, struct capture *p);
@@ -76,6 +79,19 @@ static void not_taken(struct captures *c, struct capture *p, const struct take_t
     captures_give_waiting(c);
 }
 
+static void refuse_large(struct captures *c, struct capture *p)
+{
+    const struct intake_capture *f = p->files;
+    if (f->nentries > INTAKE_ENTRIES_MAX)
+        say_limited(&c->say, KYMO_LOG_WARNING, "capture %s: more than %d files", p->id, INTAKE_ENTRIES_MAX);
+    else
+        say_limited(&c->say, KYMO_LOG_WARNING, "capture %s: %llu bytes, spool-capture-bytes is %llu", p->id,
+                    (unsigned long long)f->bytes, (unsigned long long)c->config->spool_capture_bytes);
+    p->lost = SPOOL_TOO_LARGE;
+    p->is_listed = true;
+    captures_give_waiting(c);
+}
+
 static void take_done(struct rank_task *task, bool ran)
 {
     struct take_task *t = (struct take_task *)task;
@@ -87,7 +103,10 @@ static void take_done(struct rank_task *task, bool ran)
         } else {
             p->files = t->files;
             t->files = NULL;
-            add_neffs(c, p);
+            if (p->files->is_too_large)
+                refuse_large(c, p);
+            else
+                add_neffs(c, p);
         }
     }
     captures_kick(c);
@@ -120,6 +139,7 @@ void captures_take(struct captures *c, struct capture *p)
         return;
     }
     t->c = c;
+    t->bytes_max = c->config->spool_capture_bytes;
     memcpy(t->hook_id, p->hook_id, sizeof t->hook_id);
     t->task.work = take_work;
     t->task.done = take_done;
@@ -169,16 +189,20 @@ void captures_on_neff(void *ctx, uint64_t ticket, int code, const uint8_t sha256
         captures_give_waiting(c); /* captures of that rank wait for it */
         return;
     }
+    bool claimed = false;
     for (struct capture *p = c->first; p; p = p->next)
         for (size_t i = 0; p->files && i < p->files->nfiles; i++) {
             if (p->neff_tickets[i] != ticket)
                 continue;
+            claimed = true;
             p->neffs_waiting--;
             if (code == 0)
                 continue; /* dropped again when the capture is in the spool, which refers to it then */
             p->neff_tickets[i] = 0;
             say_limited(&c->say, KYMO_LOG_WARNING, "capture %s: a NEFF is not kept: %s", p->id, err ? err->text : "");
         }
+    if (!claimed && code == 0)
+        outbox_drop_neff(c->outbox, sha256); /* whoever wanted it has gone meanwhile */
     captures_give_waiting(c);
 }
 

@@ -67,6 +67,7 @@ struct config {
     uint64_t spool_bytes, spool_capture_bytes, spool_captures, spool_neff_bytes, spool_floor_bytes, spool_reserve_bytes;
 
     uint64_t sessions_max, sessions_per_uid;
+    uint64_t intake_bytes, neff_user_bytes; /* of one user: in the intake; programs that are loaded and kept for it */
     uint64_t capture_timeout_s;
     double cpu_percent; /* of one core, over a minute; what goes beyond is shed (own_cost.h); 0: no limit */
     uint64_t disk_bytes_s, net_bytes_s;

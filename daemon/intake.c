@@ -12,10 +12,12 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "daemon/hook_packet.h"
+#include "daemon/purge.h"
 #include "proto/manifest_check.h"
 
 #define ENTRIES_MAX 65536 /* of one directory that are looked at */
 #define PROCESSES_MAX 4096
+#define MEASURE_DEPTH_MAX (INTAKE_DEPTH_MAX + 3) /* a process's directory, the capture, "files" */
 #define NS_PER_S 1000000000ull
 #define GONE ".gone"  /* taken in order to be removed */
 #define FILES "files" /* of a taken capture */
@@ -68,21 +70,10 @@ int intake_make(const char *intake, const char *key, uid_t uid, gid_t gid, struc
     return r;
 }
 
-/* Ours from now on: descriptors that others hold open neither make, rename nor unlink anything in it. */
-static int lock_dir(int fd)
-{
-    struct stat st;
-    if (fstat(fd, &st) < 0)
-        return -errno;
-    if (st.st_uid != geteuid() && fchown(fd, geteuid(), getegid()) < 0)
-        return -errno;
-    return fchmod(fd, 0700) < 0 ? -errno : 0;
-}
-
 /* What stays is found again by the next start. */
 static void remove_dir(const char *path)
 {
-    (void)!kymo_file_remove_tree(path, NULL);
+    purge_entry(AT_FDCWD, path);
 }
 
 /* Reads on in a directory; NULL at its end. "." and ".." are left out. */
@@ -163,8 +154,14 @@ void intake_classify(const char *base, struct intake_file *f)
 struct listing {
     struct intake_capture *c;
     uid_t uid;
-    uint64_t neff_bytes; /* so far: each is read to be hashed */
 };
+
+/* Holes count as well: somebody would have to read them. */
+static uint64_t bytes_of(const struct stat *st)
+{
+    uint64_t size = (uint64_t)st->st_size, blocks = (uint64_t)st->st_blocks * 512;
+    return size > blocks ? size : blocks;
+}
 
 static uint64_t ns_of(const struct timespec *t)
 {
@@ -196,23 +193,44 @@ static void add_file(struct listing *l, const char *relative, const struct stat 
     if (f->name[0] == '.')
         f->name[0] = '_';
     intake_classify(slash ? slash + 1 : relative, f);
-    bool is_neff = f->type == KYMO__MANIFEST__FILE__KIND__NEFF;
-    l->neff_bytes += is_neff ? f->size : 0;
-    if (is_neff && (f->size > INTAKE_NEFF_BYTES_MAX || l->neff_bytes > INTAKE_NEFF_BYTES_MAX ||
-                    kymo_hash_sha256_file(f->path, f->sha256, NULL) < 0)) {
-        c->nleft_out++;
-        return;
-    }
     uint64_t changed = ns_of(&st->st_mtim);
     c->start_unix_ns = c->start_unix_ns && c->start_unix_ns < changed ? c->start_unix_ns : changed;
     c->end_unix_ns = c->end_unix_ns > changed ? c->end_unix_ns : changed;
     c->nfiles++;
 }
 
+static void add_entry(struct listing *l, const char *relative, const struct stat *st)
+{
+    l->c->bytes += bytes_of(st);
+    add_file(l, relative, st);
+}
+
+/* Copies of NEFFs are known by their hashes; those that cannot be had are left out. */
+static void hash_neffs(struct intake_capture *c)
+{
+    uint64_t bytes = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < c->nfiles; i++) {
+        struct intake_file *f = &c->files[i];
+        if (f->type == KYMO__MANIFEST__FILE__KIND__NEFF) {
+            bytes += f->size;
+            if (f->size > INTAKE_NEFF_BYTES_MAX || bytes > INTAKE_NEFF_BYTES_MAX ||
+                kymo_hash_sha256_file(f->path, f->sha256, NULL) < 0) {
+                c->nleft_out++;
+                continue;
+            }
+        }
+        if (n < i)
+            c->files[n] = *f;
+        n++;
+    }
+    c->nfiles = n;
+}
+
 /* Takes fd. relative: the folder's path below the capture, "" for itself. */
 static void walk(struct listing *l, int fd, const char *relative, unsigned depth)
 {
-    int locked = lock_dir(fd);
+    int locked = purge_lock(fd);
     DIR *dir = list_dir(fd);
     const struct dirent *e;
     unsigned n = 0;
@@ -222,18 +240,22 @@ static void walk(struct listing *l, int fd, const char *relative, unsigned depth
             (void)closedir(dir);
         return;
     }
-    while ((e = next_entry(dir, &n))) {
+    while (l->c->nentries <= INTAKE_ENTRIES_MAX && (e = next_entry(dir, &n))) {
         char below[INTAKE_PATH_MAX];
         struct stat st;
+        l->c->nentries++;
         int len = snprintf(below, sizeof below, "%s%s%s", relative, *relative ? "/" : "", e->d_name);
-        if (len < 0 || (size_t)len >= sizeof below || fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        bool is_name = len > 0 && (size_t)len < sizeof below;
+        if (fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || (!S_ISDIR(st.st_mode) && !is_name)) {
             l->c->nleft_out++;
-        else if (!S_ISDIR(st.st_mode))
-            add_file(l, below, &st);
-        else if (depth < INTAKE_DEPTH_MAX)
+        } else if (!S_ISDIR(st.st_mode)) {
+            add_entry(l, below, &st);
+        } else if (is_name && depth < INTAKE_DEPTH_MAX) {
             walk(l, openat(dirfd(dir), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), below, depth + 1);
-        else
+        } else {
             l->c->nleft_out++;
+            purge_entry(dirfd(dir), e->d_name); /* nothing that others may change stays */
+        }
     }
     (void)closedir(dir);
 }
@@ -327,32 +349,108 @@ struct intake_capture *intake_capture_free(struct intake_capture *c)
     return NULL;
 }
 
-int intake_take(const char *intake, const char *key, const char *id, uid_t uid, const uint8_t *known, size_t n,
-                struct intake_capture **ret, struct kymo_err *err)
+/* Its folders were not all made ours. */
+static void refuse_large(struct intake_capture *c)
 {
-    const struct taking t = {.intake = intake, .key = key, .from = id, .to = id, .uid = uid, .known = known, .n = n};
-    struct intake_capture *c = KYMO_NEW(struct intake_capture);
-    if (!c)
-        return kymo_err_set(err, -ENOMEM, "capture %s: no memory to list it", id);
-    int r = take(&t, c, err);
-    if (r == 0)
-        *ret = c;
-    else
-        (void)intake_capture_free(c);
-    return r;
+    char path[INTAKE_PATH_MAX + sizeof FILES + 1];
+    (void)snprintf(path, sizeof path, "%s/" FILES, c->directory);
+    remove_dir(path);
+    c->nfiles = 0;
 }
 
-/* Removal goes the same way, so that nobody leads it elsewhere meanwhile. */
+int intake_take(const char *intake, const char *key, const struct intake_taking *what, struct intake_capture **ret,
+                struct kymo_err *err)
+{
+    const struct taking t = {.intake = intake,
+                             .key = key,
+                             .from = what->id,
+                             .to = what->id,
+                             .uid = what->uid,
+                             .known = what->known,
+                             .n = what->known_n};
+    struct intake_capture *c = KYMO_NEW(struct intake_capture);
+    if (!c)
+        return kymo_err_set(err, -ENOMEM, "capture %s: no memory to list it", what->id);
+    int r = take(&t, c, err);
+    if (r < 0) {
+        (void)intake_capture_free(c);
+        return r;
+    }
+    c->is_too_large = c->bytes > what->bytes_max || c->nentries > INTAKE_ENTRIES_MAX;
+    if (c->is_too_large)
+        refuse_large(c);
+    else
+        hash_neffs(c);
+    *ret = c;
+    return 0;
+}
+
+/* What is removed goes out of the job's reach first. */
+static void discard(const char *intake, const char *key, const char *from, const char *to)
+{
+    struct intake_capture *c = KYMO_NEW(struct intake_capture);
+    char path[INTAKE_PATH_MAX];
+    if (c && path_of(path, intake, key, ".t", "") == 0 && path_of(c->directory, intake, key, ".t", to) == 0 &&
+        make_dir(path, NULL) == 0 && make_dir(c->directory, NULL) == 0) {
+        (void)!move_out(intake, key, from, c, NULL);
+        remove_dir(c->directory);
+    }
+    (void)intake_capture_free(c);
+}
+
 void intake_discard(const char *intake, const char *key, const char *id, bool is_part)
 {
     char from[KYMO_HOOK_ID_MAX + 8], to[KYMO_HOOK_ID_MAX + 16];
-    const struct taking t = {.intake = intake, .key = key, .from = from, .to = to, .uid = geteuid()};
-    struct intake_capture *c = KYMO_NEW(struct intake_capture);
     (void)snprintf(from, sizeof from, "%.*s%s", KYMO_HOOK_ID_MAX, id, is_part ? ".part" : "");
     (void)snprintf(to, sizeof to, "%.*s%s", KYMO_HOOK_ID_MAX + 6, from, GONE);
-    if (c && take(&t, c, NULL) == 0)
-        remove_dir(c->directory);
-    (void)intake_capture_free(c);
+    discard(intake, key, from, to);
+}
+
+void intake_empty(const char *intake, const char *key)
+{
+    char path[INTAKE_PATH_MAX];
+    int fd = path_of(path, intake, key, ".d", "") == 0 ? open_dir(path) : -1;
+    if (fd >= 0)
+        (void)purge_lock(fd);
+    DIR *dir = list_dir(fd);
+    for (const struct dirent *e; dir && (e = readdir(dir));)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            purge_entry(dirfd(dir), e->d_name);
+    if (dir)
+        (void)closedir(dir);
+}
+
+/* Takes fd. */
+static void measure(int fd, unsigned depth, uint64_t *bytes, size_t *entries)
+{
+    DIR *dir = list_dir(fd);
+    const struct dirent *e;
+    unsigned n = 0;
+    while (dir && *entries <= INTAKE_ENTRIES_MAX && (e = next_entry(dir, &n))) {
+        struct stat st;
+        ++*entries;
+        if (fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+            continue;
+        *bytes += (uint64_t)st.st_blocks * 512;
+        if (S_ISDIR(st.st_mode) && depth < MEASURE_DEPTH_MAX)
+            measure(openat(dirfd(dir), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), depth + 1, bytes,
+                    entries);
+        else if (S_ISDIR(st.st_mode))
+            *entries = INTAKE_ENTRIES_MAX + 1; /* no capture is so deep: nobody knows what is below */
+    }
+    if (dir)
+        (void)closedir(dir);
+}
+
+void intake_measure(const char *intake, const char *key, uint64_t *ret_bytes, size_t *ret_entries)
+{
+    static const char *const suffixes[] = {".d", ".t"};
+    char path[INTAKE_PATH_MAX];
+    *ret_bytes = 0;
+    *ret_entries = 0;
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
+        if (path_of(path, intake, key, suffixes[i], "") == 0)
+            measure(open_dir(path), 0, ret_bytes, ret_entries);
 }
 
 /* Finding */
@@ -408,20 +506,10 @@ size_t intake_find(const char *intake, const char *key, struct intake_found *ret
 void intake_remove(const char *intake, const char *key)
 {
     static const char *const suffixes[] = {".d", ".t", ".pb"};
-    struct intake_found found[INTAKE_FOUND_MAX];
     char path[INTAKE_PATH_MAX];
-    size_t n = intake_find(intake, key, found, INTAKE_FOUND_MAX);
-    for (size_t i = 0; i < n; i++)
-        if (!found[i].is_taken)
-            intake_discard(intake, key, found[i].id, found[i].is_part);
-    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
-        if (path_of(path, intake, key, suffixes[i], "") < 0)
-            return;
-        int fd KYMO_CLOSE = open_dir(path);
-        if (fd >= 0)
-            (void)lock_dir(fd);
-        remove_dir(path);
-    }
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
+        if (path_of(path, intake, key, suffixes[i], "") == 0)
+            remove_dir(path);
 }
 
 /* State */

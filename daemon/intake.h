@@ -30,6 +30,7 @@
 #define INTAKE_DEPTH_MAX 4                 /* folders below a capture's own */
 #define INTAKE_NEFF_BYTES_MAX (4ull << 30) /* copies of NEFFs in a capture, together */
 #define INTAKE_FOUND_MAX 256               /* captures of one process found at once */
+#define INTAKE_ENTRIES_MAX 2048            /* files and folders of one capture, or of one process, that are looked at */
 
 /* Names a process of this boot. */
 void intake_key(pid_t pid, uint64_t start, char ret[static INTAKE_KEY_MAX]);
@@ -67,22 +68,38 @@ struct intake_capture {
     char directory[INTAKE_PATH_MAX];     /* .t/<id>: to be removed when all is over */
     Kymo__Manifest__Capture *known;      /* what an earlier take wrote down; NULL: nothing */
     uint64_t start_unix_ns, end_unix_ns; /* by the files' times; 0: no files */
+    uint64_t bytes;                      /* of all files, also of those left out */
+    size_t nentries;                     /* files and folders */
+    bool is_too_large;                   /* beyond what was allowed: nothing is listed */
     size_t nfiles, nleft_out;            /* left out: no regular files of the job's user, or too many */
     struct intake_file files[INTAKE_FILES_MAX];
 };
 /*
  * Moves a whole capture out of the job's reach and lists it by name. One that was moved before is just listed. known:
  * a packed manifest without files to be kept with it, for a kymod that has to begin again; NULL: nothing is known. uid:
- * whose files count. -ENOENT: there is none; -EINVAL: it is no directory (and is removed).
+ * whose files count. bytes_max: a capture of more, or of more than INTAKE_ENTRIES_MAX entries, is too large; no file of
+ * it is read. -ENOENT: there is none; -EINVAL: it is no directory (and is removed).
  */
-int intake_take(const char *intake, const char *key, const char *id, uid_t uid, const uint8_t *known, size_t n,
-                struct intake_capture **ret, struct kymo_err *err) KYMO_MUST_CHECK;
+struct intake_taking {
+    const char *id;
+    uid_t uid;
+    const uint8_t *known;
+    size_t known_n;
+    uint64_t bytes_max;
+};
+int intake_take(const char *intake, const char *key, const struct intake_taking *t, struct intake_capture **ret,
+                struct kymo_err *err) KYMO_MUST_CHECK;
 struct intake_capture *intake_capture_free(struct intake_capture *c); /* NULL is fine; returns NULL */
 /* What a file's name says: type, vnc, pair. */
 void intake_classify(const char *base, struct intake_file *f);
 
 /* Removes <id>.part, or another directory of the process that is of no use. */
 void intake_discard(const char *intake, const char *key, const char *id, bool is_part);
+/* What a process has here on disk now, taken or not; nothing is changed. entries: at most INTAKE_ENTRIES_MAX + 1, and
+ * then bytes are those so far. */
+void intake_measure(const char *intake, const char *key, uint64_t *ret_bytes, size_t *ret_entries);
+/* Removes all that a process has not handed over, and takes its directory away from it until intake_make. */
+void intake_empty(const char *intake, const char *key);
 /* Removes all of a process; whole captures that were not taken would be lost with it. */
 void intake_remove(const char *intake, const char *key);
 

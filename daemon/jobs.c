@@ -47,12 +47,21 @@ static void send_neff(struct rank *r, struct rank_model *m, int fd)
     }
 }
 
+static void drop_neff(struct rank *r, struct rank_model *m)
+{
+    if (!m->has_neff)
+        return;
+    m->has_neff = false;
+    pins_release(&r->jobs->pins, r->uid, m->sha256);
+    if (r->jobs->outbox)
+        outbox_drop_neff(r->jobs->outbox, m->sha256);
+}
+
 /* Another program of the same process counts its models anew. */
 void rank_forget_models(struct rank *r)
 {
     for (size_t i = 0; i < r->nmodels; i++)
-        if (r->models[i].has_neff && r->jobs->outbox)
-            outbox_drop_neff(r->jobs->outbox, r->models[i].sha256);
+        drop_neff(r, &r->models[i]);
     r->nmodels = 0;
 }
 
@@ -66,8 +75,7 @@ static struct rank_model *model_for(struct rank *r, uint32_t number)
     /* The first that is not loaded any more makes room. */
     for (size_t i = 0; i < r->nmodels; i++)
         if (!r->models[i].is_loaded && !r->models[i].ticket) {
-            if (r->models[i].has_neff && r->jobs->outbox)
-                outbox_drop_neff(r->jobs->outbox, r->models[i].sha256);
+            drop_neff(r, &r->models[i]);
             return &r->models[i];
         }
     return NULL;
@@ -81,8 +89,10 @@ static void take_loaded(struct rank *r, const struct kymo_hook_loaded *l, int fd
         return;
     }
     /* Announced again after a reconnection, it is what it was. */
-    if (m->number != l->model || m->bytes != l->neff_bytes)
+    if (m->number != l->model || m->bytes != l->neff_bytes) {
+        drop_neff(r, m);
         *m = (struct rank_model){.number = l->model, .bytes = l->neff_bytes};
+    }
     m->vnc = l->vnc;
     m->vnc_count = l->vnc_count;
     m->slot = l->slot;
@@ -268,6 +278,20 @@ const struct hook_session_ops jobs_session_ops = {
 
 /* NEFFs */
 
+/* One more for this user? It is dropped when not. */
+static bool keep_neff(struct rank *r, const struct rank_model *m, const uint8_t *sha256)
+{
+    struct jobs *j = r->jobs;
+    struct kymo_err err = {0};
+    if (pins_hold(&j->pins, r->uid, sha256, m->bytes, j->config.config->neff_user_bytes, &err) == 0)
+        return true;
+    say_limited(&j->say, KYMO_LOG_WARNING, "program %u of process %d: not kept: %s (neff-user-bytes)", m->number,
+                (int)r->who.pid, err.text);
+    if (j->outbox)
+        outbox_drop_neff(j->outbox, sha256);
+    return false;
+}
+
 bool jobs_neff(struct jobs *j, uint64_t ticket, int code, const uint8_t *sha256, const struct kymo_err *err)
 {
     for (struct rank *r = j->ranks; r; r = r->next)
@@ -276,13 +300,13 @@ bool jobs_neff(struct jobs *j, uint64_t ticket, int code, const uint8_t *sha256,
             if (m->ticket != ticket)
                 continue;
             m->ticket = 0;
-            m->has_neff = code == 0;
-            if (code == 0)
+            m->has_neff = code == 0 && keep_neff(r, m, sha256);
+            if (m->has_neff)
                 memcpy(m->sha256, sha256, KYMO_SHA256_SIZE);
-            else
+            else if (code < 0)
                 say_limited(&j->say, KYMO_LOG_WARNING, "program %u of process %d: not kept: %s", m->number,
                             (int)r->who.pid, err ? err->text : "");
-            if (code == 0 && r->welcome == RANK_WELCOMED)
+            if (m->has_neff && r->welcome == RANK_WELCOMED)
                 rank_save_state(r);
             rank_check_step_model(r);
             return true;
@@ -435,7 +459,11 @@ void jobs_reconfigure(struct jobs *j, const struct config *config)
 {
     j->config.config = config;
     for (struct rank *r = j->ranks; r; r = r->next)
-        if (r->session && r->welcome == RANK_WELCOMED) {
+        if (r->is_over) { /* the operator has thought about it */
+            r->is_over = false;
+            if (r->session)
+                rank_read_again(r);
+        } else if (r->session && r->welcome == RANK_WELCOMED) {
             rank_send_policy(r, -1);
             if (r->session)
                 j->config.ops->ready(j->config.ctx, r);
@@ -453,6 +481,11 @@ int jobs_new(const struct jobs_config *config, struct jobs **ret, struct kymo_er
     if (!j)
         return kymo_err_set(err, -ENOMEM, "no memory for jobs");
     j->config = *config;
+    r = quota_new(j, &j->quota, err);
+    if (r < 0) {
+        kymo_free(j);
+        return r;
+    }
     *ret = j;
     return 0;
 }
@@ -464,7 +497,7 @@ struct jobs *jobs_free(struct jobs *j)
         return NULL;
     j->stopping = true;
     for (int turns = 0; turns < 100; turns++) {
-        bool busy = false;
+        bool busy = quota_is_busy(j->quota);
         for (const struct rank *r = j->ranks; r; r = r->next)
             busy = busy || r->is_working;
         if (!busy)
@@ -477,9 +510,14 @@ struct jobs *jobs_free(struct jobs *j)
         if (!r->is_working)
             rank_free(r);
     }
+    bool is_left = quota_is_busy(j->quota); /* what hangs on a disk or in a process ends with us */
+    if (!is_left)
+        j->quota = quota_free(j->quota);
     for (int turns = 0; turns < 100 && j->handles > 0; turns++)
         (void)uv_run(j->config.loop, UV_RUN_NOWAIT);
-    if (!j->ranks)
+    if (!j->ranks && !is_left) {
+        pins_clear(&j->pins);
         kymo_free(j);
+    }
     return NULL;
 }

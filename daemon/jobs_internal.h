@@ -3,6 +3,8 @@
 #define KYMO_DAEMON_JOBS_INTERNAL_H
 
 #include "daemon/jobs.h"
+#include "daemon/pins.h"
+#include "daemon/quota.h"
 #include "daemon/rank.h"
 #include "daemon/say.h"
 
@@ -16,7 +18,9 @@ struct jobs {
     size_t nranks, njobs;
     unsigned readers;
     bool stopping;
-    uint64_t handles; /* of ranks that still close */
+    uint64_t handles; /* of ranks and of the quota that still close */
+    struct quota *quota;
+    struct pins pins;
     struct say_limit say;
 };
 
@@ -47,5 +51,7 @@ void rank_check_step_model(struct rank *r);
 /* rank_welcome.c */
 void rank_welcome(struct rank *r, struct hook_session *s, const struct kymo_hook_hello *h);
 void rank_send_policy(struct rank *r, int intake);
+/* Labels and the intake directory once more, and the policy after that. */
+void rank_read_again(struct rank *r);
 
 #endif

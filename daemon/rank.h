@@ -67,6 +67,9 @@ struct rank {
     struct kymo_hook_policy policy;
     bool policy_sent;
     bool waits_for_reader, is_reading; /* for the worker that reads labels */
+    bool is_over;                      /* switched off by the quota, for the reason above */
+    uint64_t intake_bytes;             /* as last measured */
+    size_t intake_entries;
     uint32_t run_state, armed;
     uint32_t step_model;                    /* number that the hook counts steps by; 0: the most often executed */
     char runtime_version[RANK_VERSION_MAX]; /* "": not told */

@@ -20,6 +20,7 @@ struct read_task {
     struct rank_task task;
     struct hook_session *session; /* that it is for; never looked into */
     struct process who;
+    bool is_over;
     int code, intake; /* descriptor, or a negative errno */
     struct kymo_err err;
 };
@@ -48,6 +49,8 @@ void rank_send_policy(struct rank *r, int intake)
     if (known)
         p.step_model =
             rank_step_model(r, config_policy_of(in.config, r->who.job, process_label(&r->who, "unit"))->step_model);
+    if (r->is_over)
+        p.flags |= KYMO_HOOK_POLICY_OFF;
     if (!r->session || (r->policy_sent && intake < 0 && is_same(&p, &r->policy)))
         return;
     if (known && *note && !r->policy_sent)
@@ -88,7 +91,7 @@ static void finish_reading(struct rank *r, struct read_task *t)
         rank_set_job(r, r->who.job);
         find_cores(r);
     }
-    if (t->code < 0 || t->intake < 0) {
+    if (t->code < 0 || (t->intake < 0 && !t->is_over)) {
         r->welcome = RANK_REFUSED;
         (void)snprintf(r->reason, sizeof r->reason, "%.150s", err->text);
         say_limited(&r->jobs->say, KYMO_LOG_WARNING, "process %d is not captured: %s", (int)r->who.pid, err->text);
@@ -96,7 +99,8 @@ static void finish_reading(struct rank *r, struct read_task *t)
         return;
     }
     r->welcome = RANK_WELCOMED;
-    r->reason[0] = '\0';
+    if (!r->is_over)
+        r->reason[0] = '\0';
     rank_send_policy(r, t->intake);
     if (!r->session)
         return;
@@ -113,7 +117,7 @@ static void read_work(struct rank_task *task)
     struct read_task *t = (struct read_task *)task;
     const struct rank *r = task->rank;
     t->code = process_read(r->who.pid, &t->who, &t->err);
-    if (t->code == 0)
+    if (t->code == 0 && !t->is_over)
         t->intake = intake_make(r->jobs->config.intake, r->key, r->uid, r->gid, &t->err);
 }
 
@@ -139,6 +143,7 @@ static bool start_reading(struct rank *r)
         return false;
     t->session = r->session;
     t->intake = -1;
+    t->is_over = r->is_over;
     t->task.work = read_work;
     t->task.done = read_done;
     r->waits_for_reader = false;
@@ -181,5 +186,11 @@ void rank_welcome(struct rank *r, struct hook_session *s, const struct kymo_hook
     hook_session_set_data(s, r);
     r->waits_for_reader = true;
     (void)uv_timer_start(&r->timer, on_slow, FIRST_ANSWER_MS, 0);
+    start_waiting(r->jobs);
+}
+
+void rank_read_again(struct rank *r)
+{
+    r->waits_for_reader = true;
     start_waiting(r->jobs);
 }
