@@ -4,7 +4,10 @@ what the jobs' hooks finished.
 
     tests/crash/loop.py [--kills N] [--batch N] [--seconds S] [--build DIR] [--seed N] [--log FILE | --no-log]
 
-Each batch starts two jobs, kills with SIGKILL every fraction of a second and restarts at once, lets all settle, and checks:
+Each batch starts long jobs and one short one after another, kills with SIGKILL every fraction of a second, one or both ends
+at once, and restarts at once (now and then one is asked to stop in order instead, which must succeed). Half of the kills
+come some milliseconds after something happened that takes several steps: a hook finished a capture, the collector began to
+receive one, or published one. Then it lets all settle, and checks:
 
 - each capture that a hook finished (its name appeared in the intake, as inotify tells) is in raw/captures, put there once
   and as its manifest says, or a loss row with a cause stands for it
@@ -42,9 +45,11 @@ COLUMNS = (
 PAUSE = (0.05, 0.7)  # s between a restart and the next kill
 ASK = (0.1, 0.6)  # s between captures on demand
 SETTLE_S = 180
-# name, cores, nops of the program, ranks, first logical core
-JOBS = (("small", 1, 8, 2, 0), ("large", 1, 1200, 1, 8))
+# name, nops of the program, ranks, first logical core, steps (0: as long as the kills take; else again and again)
+JOBS = (("small", 8, 2, 0, 0), ("large", 1200, 1, 8, 0), ("short", 60, 1, 16, 40))
 STEP_MS = 40
+STOPS = 0.1  # of all
+EVENT_S = 0.04  # after an event
 PROFILE_KILLS_MAX = 2  # the third one is the profile's last: work_queue.h
 VERIFY_SAMPLE = 5
 
@@ -136,9 +141,9 @@ class Loop:
         self.finished, self.arrived, self.checked = set(), {}, set()
         self.written = {}  # SHA-256 of NTFFs as the job wrote them, by capture: of those that could be read in time
         self.neffs, self.plain = {}, {}
-        for name, cores, nops, _, _ in JOBS:
+        for name, nops, *_ in JOBS:
             self.neffs[name] = work / f"{name}.neff"
-            self.run(build / "driver-iface/sim/sim-sample-neff", "Trn2", cores, nops, self.neffs[name])
+            self.run(build / "driver-iface/sim/sim-sample-neff", "Trn2", 1, nops, self.neffs[name])
         with socket.socket() as s:  # the same port at every restart; below those that connections get
             while True:
                 port = self.random.randrange(20000, 32000)
@@ -155,11 +160,10 @@ class Loop:
             "kymo-collector": ["--data-path", self.data, "--listen", f"127.0.0.1:{port}", "--http", "off", "--retry", "1"],
             "kymod": ["--config", work / "kymod.conf"],
         }
-        for directory in (self.host / "intake", self.data / "raw" / "captures"):
+        self.watch, self.events = Watch(), 0
+        for directory in (self.host / "intake", self.data / "raw" / "captures", self.data / "raw" / "incoming"):
             directory.mkdir(parents=True)
-        self.watch = Watch()
-        self.watch.add(self.host / "intake")
-        self.watch.add(self.data / "raw" / "captures")
+            self.watch.add(directory)
 
     def run(self, *command, codes=(0,)):
         done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
@@ -185,6 +189,7 @@ class Loop:
         """Takes note of what appeared, and that nothing ended by itself."""
         for directory, name, renamed in self.watch.read():
             path = directory / name
+            self.events += 1
             if directory.name == "intake":
                 if name.endswith(".d") and self.watch.add(path):
                     for found in path.iterdir():
@@ -194,7 +199,7 @@ class Loop:
                 if name in self.arrived:
                     raise Broken(f"capture {name} was stored twice")
                 self.arrived[name] = path.stat().st_ino
-            elif renamed and not name.endswith(".part"):
+            elif directory.name != "incoming" and renamed and not name.endswith(".part"):
                 self.note_finished(directory, name)
         for name, program in self.programs.items():
             if program.poll() is not None:
@@ -246,52 +251,83 @@ class Loop:
             time.sleep(0.002)
         return False
 
+    def await_event(self):
+        seen, until = self.events, time.monotonic() + 1
+        while self.events == seen and time.monotonic() < until:
+            self.look()
+            select.select([self.watch.fd], [], [], 0.05)
+        time.sleep(self.random.uniform(0, EVENT_S))
+
     def kill_one(self):
         roll = self.random.random()
         if roll < 0.15 and self.kill_processor():
             return
-        name = "kymod" if roll < 0.6 else "kymo-collector"
-        self.programs[name].kill()
-        self.programs[name].wait()
-        self.kills[name] += 1
-        self.start(name)
+        names = ["kymod"] if roll < 0.5 else ["kymo-collector"] if roll < 0.9 else ["kymod", "kymo-collector"]
+        if self.random.random() < 0.5:
+            self.await_event()
+        for name in names:
+            self.programs[name].kill()
+        for name in names:
+            self.programs[name].wait()
+            self.kills[name] += 1
+        for name in names:
+            self.start(name)
 
     def job_command(self, job, steps, *more):
-        name, _, _, ranks, core = job
+        name, _, ranks, core, _ = job
         return [
             self.bin / "kymo-sim", "run", "--mode", "none", "--instance", "trn2.48xlarge", "--lnc", 1, "--ranks", ranks,
             "--first-core", core, "--steps", steps, "--neff", self.neffs[name], "--output", self.work / f"out-{name}", *more,
         ]  # fmt: skip
 
+    def start_job(self, job, steps):
+        name = job[0]
+        env = {**os.environ, "LD_PRELOAD": str(self.hook), "KYMO_SOCKET": str(self.work), "KYMO_JOB": name}
+        command = [str(c) for c in self.job_command(job, steps, "--step-ms", STEP_MS)]
+        with open(self.work / f"job-{name}.txt", "w") as out:
+            self.jobs[name] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=env)
+
     def start_jobs(self, steps):
+        steps = {job[0]: job[4] or steps for job in JOBS}
         for job in JOBS:
-            if (job[0], steps) not in self.plain:
-                self.plain[job[0], steps] = sorted(self.run(*self.job_command(job, steps)).splitlines())
+            if (job[0], steps[job[0]]) not in self.plain:
+                lines = self.run(*self.job_command(job, steps[job[0]])).splitlines()
+                self.plain[job[0], steps[job[0]]] = sorted(lines)
         for job in JOBS:
-            name = job[0]
-            env = {**os.environ, "LD_PRELOAD": str(self.hook), "KYMO_SOCKET": str(self.work), "KYMO_JOB": name}
-            command = [str(c) for c in self.job_command(job, steps, "--step-ms", STEP_MS)]
-            with open(self.work / f"job-{name}.txt", "w") as out:
-                self.jobs[name] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=env)
+            self.start_job(job, steps[job[0]])
+
+    def check_job(self, name, steps):
+        code = self.jobs.pop(name).returncode
+        if code != 0:
+            raise Broken(f"job {name} ended with {code}")
+        if sorted((self.work / f"job-{name}.txt").read_text().splitlines()) != self.plain[name, steps]:
+            raise Broken(f"job {name} wrote something else than without kymo: {self.work}/job-{name}.txt")
+
+    def tend_jobs(self):
+        """Short ones that ended are started again. Whether the long ones still run."""
+        for job in JOBS:
+            if job[4] and self.jobs[job[0]].poll() is not None:
+                self.check_job(job[0], job[4])
+                self.start_job(job, job[4])
+        return any(self.jobs[job[0]].poll() is None for job in JOBS if not job[4])
 
     def end_jobs(self, steps):
-        for name, job in self.jobs.items():
-            until = time.monotonic() + 120
-            while job.poll() is None:
-                if time.monotonic() > until:
-                    raise Broken(f"job {name} does not end")
-                self.pause(0.05)
-            if job.returncode != 0:
-                raise Broken(f"job {name} ended with {job.returncode}")
-            if sorted((self.work / f"job-{name}.txt").read_text().splitlines()) != self.plain[name, steps]:
-                raise Broken(f"job {name} wrote something else than without kymo: {self.work}/job-{name}.txt")
-        self.jobs = {}
+        until = time.monotonic() + 120
+        while any(job.poll() is None for job in self.jobs.values()):
+            if time.monotonic() > until:
+                raise Broken("a job does not end")
+            self.pause(0.05)
+        for job in JOBS:
+            self.check_job(job[0], job[4] or steps)
 
     def ask(self):
         if len(self.asking) < 4:
-            name = self.random.choice(JOBS)[0]
-            command = [str(self.bin / "kymo"), "capture", "--socket", str(self.work), "--job", name]
-            asking = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            mode = self.random.choice(([], [], ["--mode", "session"]))
+            command = ["capture", "--socket", self.work, "--job", self.random.choice(JOBS)[0], *mode]
+            asking = subprocess.Popen(
+                [str(c) for c in (self.bin / "kymo", *command)],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
             self.asking.append((asking, time.monotonic()))
 
     def profiles(self):
@@ -320,18 +356,17 @@ class Loop:
             self.pause(0.2)
         self.pause(0.1)
 
-    def stop(self):
-        for name in list(self.programs):
-            program = self.programs.pop(name)
-            program.terminate()
-            try:
-                code = program.wait(30)
-            except subprocess.TimeoutExpired:
-                program.kill()
-                program.wait()
-                raise Broken(f"{name} does not end on SIGTERM") from None
-            if code != 0:
-                raise Broken(f"{name} ended with {code} on SIGTERM")
+    def stop(self, name, codes=(0,)):
+        program = self.programs.pop(name)
+        program.terminate()
+        try:
+            code = program.wait(30)
+        except subprocess.TimeoutExpired:
+            program.kill()
+            program.wait()
+            raise Broken(f"{name} does not end on SIGTERM") from None
+        if code not in codes:
+            raise Broken(f"{name} ended with {code} on SIGTERM: {(self.work / f'{name}.log').read_text()[-600:]}")
 
     def end_all(self):
         """After a failure: nothing that was started stays."""
@@ -407,18 +442,25 @@ class Loop:
         self.start_jobs(steps)
         self.pause(1)
         ask_at = kill_at = time.monotonic()
-        while sum(self.kills.values()) < kills and any(j.poll() is None for j in self.jobs.values()):
+        while sum(self.kills.values()) < kills and self.tend_jobs():
             now = time.monotonic()
             if now >= ask_at:
                 self.ask()
                 ask_at = now + self.random.uniform(*ASK)
             if now >= kill_at:
-                self.kill_one()
+                if self.random.random() < STOPS:
+                    name = self.random.choice(list(self.commands))
+                    # One that has just been started may not hear the signal yet.
+                    self.stop(name, (0, -signal.SIGTERM))
+                    self.start(name)
+                else:
+                    self.kill_one()
                 kill_at = time.monotonic() + self.random.uniform(*PAUSE)
             self.pause(0.01)
         self.end_jobs(steps)
         self.settle()
-        self.stop()
+        for name in self.commands:
+            self.stop(name)
         return self.check()
 
 

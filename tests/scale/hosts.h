@@ -61,8 +61,9 @@ struct hosts_host {
 };
 
 struct hosts_config {
-    const char *address; /* of the collector */
-    const char *prefix;  /* of the captures' ids */
+    const char *address;     /* of the collector */
+    const char *prefix;      /* of the captures' ids */
+    struct tls_context *tls; /* of all; NULL: plain */
     size_t hosts, captures;
     unsigned breaking, slow, hostile; /* of a thousand */
     struct hosts_file ntff, neff;

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Many simulated hosts on one collector: what they cost it, and that everything they send arrives once.
 
-    tests/scale/hosts.py [--hosts N] [--captures N] [--rounds N] [--process] [--build DIR] [--log FILE | --no-log]
+    tests/scale/hosts.py [--hosts N] [--captures N] [--rounds N] [--process] [--tls] [--build DIR] [--log FILE | --no-log]
 
 The collector runs on one processor core (taskset), the crowd (hosts.h) wherever it likes. Some hosts have their connections
 broken in the middle of files, some are slow, some hostile. In each round all connect, stay idle, and send; directly
@@ -26,7 +26,7 @@ from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[2]
 COLUMNS = (
-    "date commit hosts hostile breaking slow captures file-bytes processing connect-s idle-cpu-percent send-s cpu-s "
+    "date commit hosts hostile breaking slow captures file-bytes processing tls connect-s connect-cpu-s idle-cpu-percent send-s cpu-s "
     "cpu-ms-per-capture rss-mb captures-per-s mb-per-s copy-mb-per-s ratio breaks resumed turned-away profiles profiles-s result"
 ).split()
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -63,7 +63,7 @@ def check_descriptors(hosts):
 class Round:
     def __init__(self, options, work):
         self.options, self.work, self.bin = options, work, options.build / "bin"
-        self.data, self.processes = work / "data", []
+        self.data, self.certificates, self.processes = work / "data", work / "certificates", []
 
     def spawn(self, *command, **how):
         with open(self.work / "stderr.txt", "a") as log:
@@ -95,6 +95,12 @@ class Round:
     def start_collector(self):
         ports = self.work / "ports"
         more = [] if self.options.process else ["--no-work"]
+        if self.options.tls:
+            # One certificate stands for all.
+            self.certificates.mkdir()
+            self.run(self.bin / "scale_hosts", "--make-tls", "--tls", self.certificates)
+            more += ["--tls-cert", self.certificates / "server.pem", "--tls-key", self.certificates / "server.key"]
+            more += ["--tls-ca", self.certificates / "ca.pem", "--max-per-host", self.options.hosts + 1]
         collector = self.spawn("taskset", "-c", self.core(), self.bin / "kymo-collector", "--data-path", self.data, "--listen",
                                "127.0.0.1:0", "--http", "off", "--log", "error", "--ports-file", ports, *more,
                                stdout=subprocess.DEVNULL)  # fmt: skip
@@ -113,11 +119,14 @@ class Round:
 
     def send(self, collector, address, ntff, neff, values):
         options = self.options
+        more = ["--tls", self.certificates] if options.tls else []
+        before = cpu_seconds(collector.pid)
         crowd = self.spawn(self.bin / "scale_hosts", "--address", address, "--ntff", ntff, "--neff", neff, "--hosts",
                            options.hosts, "--captures", options.captures, "--seconds", options.seconds, "--breaking",
-                           options.breaking, "--slow", options.slow, "--hostile", options.hostile,
+                           options.breaking, "--slow", options.slow, "--hostile", options.hostile, *more,
                            stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
         self.expect(crowd, "connected")
+        values["connect-cpu-s"] = round(cpu_seconds(collector.pid) - before, 2)
         before, begin = cpu_seconds(collector.pid), time.monotonic()
         time.sleep(options.idle)
         values["idle-cpu-percent"] = round(100 * (cpu_seconds(collector.pid) - before) / (time.monotonic() - begin), 2)
@@ -208,7 +217,7 @@ def one_round(options):
     work = Path(tempfile.mkdtemp(prefix="kymo-scale-hosts.", dir=os.environ.get("TMPDIR")))
     values = dict.fromkeys(COLUMNS, "-")
     values |= {"date": time.strftime("%F", time.gmtime()), "commit": commit(), "hosts": options.hosts}
-    values["processing"] = "yes" if options.process else "no"
+    values |= {"processing": "yes" if options.process else "no", "tls": "yes" if options.tls else "no"}
     this, why = Round(options, work), None
     try:
         this.measure(values)
@@ -230,6 +239,7 @@ def main():
     parser.add_argument("--hostile", type=int, default=20, help="of a thousand (20)")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--process", action="store_true", help="make profiles too")
+    parser.add_argument("--tls", action="store_true", help="TLS 1.3 with client certificates")
     parser.add_argument("--idle", type=float, default=20, help="seconds without anything to do (20)")
     parser.add_argument("--nops", type=int, default=100, help="size of the program, and so of the trace (100)")
     parser.add_argument("--seconds", type=int, default=600, help="for a part of a round (600)")

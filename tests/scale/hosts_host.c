@@ -275,6 +275,7 @@ void hosts_host_open(struct hosts_host *h, struct hosts *all, size_t number, enu
         make_manifest(h, c, number);
     }
     const struct net_dialer_config config = {.address = k->address,
+                                             .tls = k->tls,
                                              .wait_min_ms = WAIT_MIN_MS,
                                              .wait_max_ms = WAIT_MAX_MS,
                                              .opened = on_opened,

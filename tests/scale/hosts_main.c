@@ -15,12 +15,14 @@
 #include "base/file.h"
 #include "base/options.h"
 #include "tests/scale/hosts.h"
+#include "tests/unit/tls_sample.h"
 
 #define FILE_MAX (256u << 20)
 #define OTHER_DESCRIPTORS 64u
 
 struct args {
-    const char *address, *prefix, *ntff, *neff;
+    const char *address, *prefix, *ntff, *neff, *tls;
+    bool make_tls;
     uint64_t hosts, captures, seconds, breaking, slow, hostile;
 };
 
@@ -45,6 +47,11 @@ static const struct kymo_option rows[] = {
     NUMBER(breaking, "50", 0, 1000, "of a thousand hosts, whose connections break"),
     NUMBER(slow, "30", 0, 1000, "of a thousand"),
     NUMBER(hostile, "20", 0, 1000, "of a thousand"),
+    TEXT(tls, NULL, "directory with the certificates of tests; all hosts have the same"),
+    {.name = "make-tls",
+     .type = KYMO_OPTION_FLAG,
+     .offset = offsetof(struct args, make_tls),
+     .help = "only make these certificates"},
     {0},
 };
 static const struct kymo_options spec = {
@@ -121,6 +128,10 @@ int main(int argc, char **argv)
     int code = kymo_options_outcome(&spec, kymo_options_parse(&spec, argc, argv, &a, &err), &err);
     if (code >= 0)
         return code;
+    if (a.make_tls && a.tls) {
+        tls_sample_make(a.tls);
+        return 0;
+    }
     struct hosts_config config = {.address = a.address,
                                   .prefix = a.prefix,
                                   .hosts = (size_t)a.hosts,
@@ -135,7 +146,10 @@ int main(int argc, char **argv)
         r = raise_descriptors(a.hosts, &err);
     if (r < 0)
         (void)fprintf(stderr, "scale_hosts: %s\n", err.text);
+    if (r == 0 && a.tls)
+        config.tls = tls_sample_context(a.tls, TLS_CLIENT, TLS_SAMPLE_CLIENT, "ca");
     bool good = r == 0 && run(&config, (unsigned)a.seconds);
+    tls_context_free(config.tls);
     kymo_free(config.ntff.data);
     kymo_free(config.neff.data);
     return r < 0 ? 2 : !good;
