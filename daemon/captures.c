@@ -152,6 +152,7 @@ static void on_tick(uv_timer_t *t)
     struct captures *c = t->data;
     captures_watch_hooks(c);
     captures_give_waiting(c);
+    captures_tell_shed(c);
     captures_check_started(c);
     if (!captures_want_tick(c))
         (void)uv_timer_stop(t);
@@ -183,6 +184,12 @@ static bool is_meant(const struct rank *r, const struct captures_wish *w)
            (w->pid == 0 || w->pid == (uint32_t)r->who.pid) && has_core(r, w);
 }
 
+/* The first of ranks_one_in that are meant, and so on. */
+static bool is_its_turn(const struct rank *r, const struct captures_wish *w, size_t *meant)
+{
+    return is_meant(r, w) && (*meant)++ % (w->ranks_one_in ? w->ranks_one_in : 1) == 0;
+}
+
 /* Why it cannot be asked now; NULL: it can. A rank that only begins is asked as soon as it is ready. */
 static const char *why_not(const struct rank *r)
 {
@@ -197,7 +204,7 @@ static const char *why_not(const struct rank *r)
     return r->current ? "a capture is under way" : NULL;
 }
 
-static void make_id(struct captures *c, const char *trigger, char ret[KYMO_HOOK_ID_MAX])
+void captures_make_id(struct captures *c, const char *trigger, char ret[static KYMO_HOOK_ID_MAX])
 {
     /* The letter tells the trigger again to a kymod that finds the capture after a restart. */
     char letter = !strcmp(trigger, "periodic") ? 'p' : !strcmp(trigger, "collector") ? 'c' : 'd';
@@ -220,7 +227,7 @@ static struct capture *start_one(struct captures *c, struct rank *r, const struc
 {
     const struct config_policy *policy = config_policy_of(c->config, r->who.job, process_label(&r->who, "unit"));
     char id[KYMO_HOOK_ID_MAX];
-    make_id(c, w->trigger, id);
+    captures_make_id(c, w->trigger, id);
     struct capture *p = captures_add(c, r, id);
     if (!p)
         return NULL;
@@ -295,10 +302,8 @@ int captures_ask(struct captures *c, const struct captures_wish *wish, captures_
     if (watch && !(ask = new_ask(c, watch, ctx, wish->wait)))
         return kymo_err_set(err, -ENOMEM, "no memory for a capture");
     for (struct rank *r = jobs_first(c->jobs); r; r = r->next) {
-        if (!is_meant(r, wish) || (wish->ranks_one_in > 1 && a.meant++ % wish->ranks_one_in != 0))
-            continue;
-        a.meant += wish->ranks_one_in <= 1;
-        ask_rank(c, r, wish, mode, ask, ids, &a);
+        if (is_its_turn(r, wish, &a.meant))
+            ask_rank(c, r, wish, mode, ask, ids, &a);
     }
     if (a.started == 0) {
         if (ask)
@@ -313,6 +318,14 @@ int captures_ask(struct captures *c, const struct captures_wish *wish, captures_
         *ret_ask = ask;
     captures_kick(c);
     return 0;
+}
+
+size_t captures_count_meant(const struct captures *c, const struct captures_wish *wish)
+{
+    size_t n = 0, meant = 0;
+    for (const struct rank *r = c->jobs ? jobs_first(c->jobs) : NULL; r; r = r->next)
+        n += is_its_turn(r, wish, &meant) && !why_not(r);
+    return n;
 }
 
 void captures_unwatch(struct captures *c, struct captures_ask *ask)

@@ -32,7 +32,7 @@ static bool is_with_hook(const struct capture *p)
 
 bool captures_want_tick(const struct captures *c)
 {
-    if (c->starting > 0 || !c->has_gone)
+    if (c->starting > 0 || !c->has_gone || c->shed_waiting > 0)
         return true;
     for (const struct capture *p = c->first; p; p = p->next)
         if (p->state < CAPTURES_SPOOLED && (is_with_hook(p) || !p->is_given))

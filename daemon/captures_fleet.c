@@ -22,10 +22,14 @@ void captures_on_request(void *ctx, uint64_t request, const Kymo__Uplink__Captur
     const char *list[CAPTURES_IDS_MAX];
     struct kymo_err err = {0};
     const char *why = NULL;
-    size_t n = 0;
-    int r = c->cost && !own_cost_allows(c->cost, "collector", &why)
-                ? kymo_err_set(&err, -EBUSY, "%s", why ? why : "the host is over its limits")
-                : captures_ask(c, &wish, NULL, NULL, ids, &n, NULL, &err);
+    size_t n = 0, shed = c->cost && !own_cost_allows(c->cost, "collector", &why) ? captures_count_meant(c, &wish) : 0;
+    int r;
+    if (shed > 0) {
+        captures_shed(c, shed);
+        r = kymo_err_set(&err, -EBUSY, "%s", why ? why : "the host is over its limits");
+    } else {
+        r = captures_ask(c, &wish, NULL, NULL, ids, &n, NULL, &err);
+    }
     if (r < 0) {
         outbox_refuse(c->outbox, request, r, err.text);
         return;

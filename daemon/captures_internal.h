@@ -66,6 +66,7 @@ struct captures {
     struct learned *learned;
     const char *intake, *learned_path;
     struct own_cost *cost; /* NULL: not measured */
+    uint64_t shed_waiting; /* captures not begun that have no loss row yet */
     struct jobs *jobs;
     struct outbox *outbox;
 
@@ -99,6 +100,10 @@ void captures_fail(struct captures *c, struct capture *p, const char *fmt, ...) 
 void captures_remove(struct captures *c, struct capture *p);
 struct capture *captures_find(const struct captures *c, const struct rank *r, const char *hook_id);
 void captures_kick(struct captures *c); /* the tick runs, and soon comes */
+/* Of a capture of this host; the first letter tells the trigger. */
+void captures_make_id(struct captures *c, const char *trigger, char ret[static KYMO_HOOK_ID_MAX]);
+/* How many ranks could be asked now. */
+size_t captures_count_meant(const struct captures *c, const struct captures_wish *wish);
 
 /* captures_arm.c */
 void captures_arm(struct captures *c);         /* all that are queued and can be */
@@ -116,6 +121,10 @@ void captures_check_started(struct captures *c);
 
 /* captures_period.c */
 void captures_plan(struct captures *c); /* looks again when the next periodic capture is due */
+
+/* captures_shed.c: captures that are not begun since kymod costs too much; each is lost, in a row of the spool */
+void captures_shed(struct captures *c, uint64_t n);
+void captures_tell_shed(struct captures *c); /* those that the outbox had no room for */
 
 /* captures_fleet.c: what collectors say */
 void captures_on_request(void *ctx, uint64_t request, const Kymo__Uplink__CaptureRequest *wanted);

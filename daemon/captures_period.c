@@ -41,19 +41,24 @@ static void ask_rank(struct captures *c, const struct rank *r)
 static void capture_job(struct captures *c, struct job *job, uint64_t one_in)
 {
     const char *why = NULL;
-    uint64_t i = 0;
-    if (c->cost && !own_cost_allows(c->cost, "periodic", &why)) {
-        say_limited(&c->say, KYMO_LOG_INFO, "job %s: no periodic capture: %s", job->name, why ? why : "");
-        return;
-    }
+    uint64_t i = 0, shed = 0;
+    bool allowed = !c->cost || own_cost_allows_turn(c->cost, job->dues++, &why);
     for (const struct rank *r = jobs_first(c->jobs); r; r = r->next) {
         if (r->job != job || !rank_can_capture(r) || r->current)
             continue;
         uint64_t number = r->who.rank_known ? r->who.rank : i++;
-        if ((number + job->turn) % one_in == 0)
+        if ((number + job->turn) % one_in != 0)
+            continue;
+        if (allowed)
             ask_rank(c, r);
+        else
+            shed++;
     }
-    job->turn++;
+    job->turn += allowed;
+    if (shed > 0) {
+        say_limited(&c->say, KYMO_LOG_INFO, "job %s: no periodic capture: %s", job->name, why ? why : "");
+        captures_shed(c, shed);
+    }
 }
 
 /* When it is due next; captures what is due now. */
@@ -66,7 +71,7 @@ static uint64_t visit(struct captures *c, struct job *job)
         job->due_ms = 0;
         return NEVER;
     }
-    double period = (double)(p->period_s * MS_PER_S) * (c->cost ? own_cost_stretch(c->cost) : 1);
+    double period = (double)(p->period_s * MS_PER_S);
     if (job->due_ms == 0) {
         /* Jobs that start together shall not be captured together. */
         job->due_ms = now + 1 + (uint64_t)(period * (p->jitter > 0 ? next_random(c) : 1));

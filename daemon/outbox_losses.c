@@ -1,11 +1,11 @@
 #include "daemon/outbox_losses.h"
 
-#include <stdio.h>
+_Static_assert(SPOOL_CAUSE_NAME_SIZE <= WIRE_ID_MAX + 1, "the name of a cause fits an id of the wire");
 
 static void fill_row(Kymo__Uplink__HostLoss *m, const struct spool_loss *row, char cause[static WIRE_ID_MAX + 1])
 {
     kymo__uplink__host_loss__init(m);
-    (void)snprintf(cause, WIRE_ID_MAX + 1, "%s", spool_cause_name(row->cause));
+    (void)spool_cause_text(row->cause, cause);
     m->has_row = m->has_first_seq = m->has_last_seq = m->has_captures = m->has_bytes = 1;
     m->has_first_unix_ns = m->has_last_unix_ns = 1;
     m->row = row->row;

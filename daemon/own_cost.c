@@ -220,21 +220,31 @@ enum own_cost_rung own_cost_rung(const struct own_cost *c)
     return c->figures.rung;
 }
 
-bool own_cost_allows(struct own_cost *c, const char *trigger, const char **ret_why)
+bool own_cost_allows(const struct own_cost *c, const char *trigger, const char **ret_why)
 {
     enum own_cost_rung rung = c->figures.rung;
     bool on_demand = !strcmp(trigger, "on-demand"), periodic = !strcmp(trigger, "periodic");
     if (on_demand || rung < OWN_COST_NO_PERIODIC || (rung == OWN_COST_NO_PERIODIC && !periodic))
         return true;
-    c->figures.skipped[rung]++;
     if (ret_why)
         *ret_why = c->figures.why;
     return false;
 }
 
-unsigned own_cost_stretch(const struct own_cost *c)
+bool own_cost_allows_turn(const struct own_cost *c, uint64_t turn, const char **ret_why)
 {
-    return c->figures.rung >= OWN_COST_LONGER ? OWN_COST_STRETCH : 1;
+    if (!own_cost_allows(c, "periodic", ret_why))
+        return false;
+    if (c->figures.rung != OWN_COST_LONGER || turn % OWN_COST_STRETCH == OWN_COST_STRETCH - 1)
+        return true;
+    if (ret_why)
+        *ret_why = c->figures.why;
+    return false;
+}
+
+void own_cost_shed(struct own_cost *c, uint64_t captures)
+{
+    c->figures.skipped[c->figures.rung] += captures;
 }
 
 void own_cost_get(struct own_cost *c, struct own_cost_figures *ret)

@@ -19,7 +19,7 @@
 
 #define OWN_COST_EVERY_MS 10000
 #define OWN_COST_WINDOW_MS 60000
-#define OWN_COST_STRETCH 4 /* times the period, from the rung LONGER on */
+#define OWN_COST_STRETCH 4 /* times the period, on the rung LONGER */
 
 /* X(symbol, text). */
 #define OWN_COST_RUNGS(X)                                                                                              \
@@ -68,8 +68,11 @@ void own_cost_set_limits(struct own_cost *c, const struct own_cost_limits *limit
 enum own_cost_rung own_cost_rung(const struct own_cost *c);
 /* Whether a capture for this trigger (manifest.trigger) may be taken now; else *ret_why, which may be NULL, says why.
  */
-bool own_cost_allows(struct own_cost *c, const char *trigger, const char **ret_why);
-unsigned own_cost_stretch(const struct own_cost *c); /* factor of the period */
+bool own_cost_allows(const struct own_cost *c, const char *trigger, const char **ret_why);
+/* The same for the period's turns, of which the rung LONGER takes one in OWN_COST_STRETCH. */
+bool own_cost_allows_turn(const struct own_cost *c, uint64_t turn, const char **ret_why);
+/* So many captures were not begun. */
+void own_cost_shed(struct own_cost *c, uint64_t captures);
 
 struct own_cost_figures {
     struct own_cost_sample last; /* measured now */
@@ -79,7 +82,7 @@ struct own_cost_figures {
     enum own_cost_rung rung;
     char why[KYMO_ERR_TEXT_MAX];             /* of the last decision; "": there was none */
     uint64_t decisions[OWN_COST_RUNG_COUNT]; /* by the rung gone to */
-    uint64_t skipped[OWN_COST_RUNG_COUNT];   /* captures that own_cost_allows refused, by rung */
+    uint64_t skipped[OWN_COST_RUNG_COUNT];   /* captures that were not begun, by rung */
 };
 void own_cost_get(struct own_cost *c, struct own_cost_figures *ret);
 

@@ -43,6 +43,7 @@ struct job {
     size_t nranks;
     uint64_t due_ms; /* of its next periodic capture, by the loop's clock; 0: not set */
     uint64_t turn;   /* periodic captures so far */
+    uint64_t dues;   /* times that one was due */
 };
 
 enum rank_welcome { RANK_NEW, RANK_WELCOMED, RANK_REFUSED };

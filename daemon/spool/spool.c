@@ -445,7 +445,8 @@ void spool_get_status(const struct spool *s, struct spool_status *ret)
     };
     memcpy(ret->lost_since_open, st->lost_by_cause, sizeof ret->lost_since_open);
     for (size_t i = 0; i < st->nrows; i++) {
-        ret->lost_by_cause[st->rows[i].cause].captures += st->rows[i].captures;
-        ret->lost_by_cause[st->rows[i].cause].bytes += st->rows[i].bytes;
+        struct spool_amount *by_cause = &ret->lost_by_cause[spool_cause_index(st->rows[i].cause)];
+        by_cause->captures += st->rows[i].captures;
+        by_cause->bytes += st->rows[i].bytes;
     }
 }

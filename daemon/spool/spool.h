@@ -36,16 +36,21 @@
     X(6, MISSING, "missing")                                                                                           \
     X(7, UNREADABLE, "unreadable")                                                                                     \
     X(8, FAILED, "failed")                                                                                             \
-    X(9, REFUSED, "refused")
+    X(9, REFUSED, "refused")                                                                                           \
+    X(10, SHED, "shed")
 
 enum spool_cause {
 #define X(number, symbol, name) SPOOL_##symbol = (number),
     SPOOL_CAUSES(X)
 #undef X
 };
-#define SPOOL_CAUSES_N 9
+#define SPOOL_CAUSES_N 10
+#define SPOOL_CAUSE_MAX 255 /* on disk: those above SPOOL_CAUSES_N are a later kymo's */
+#define SPOOL_CAUSE_NAME_SIZE 16
 
 const char *spool_cause_name(uint32_t cause); /* "?" for an unknown one */
+/* The name, or "cause-N" for one of a later kymo; an id of the wire in any case. Returns ret. */
+const char *spool_cause_text(uint32_t cause, char ret[static SPOOL_CAUSE_NAME_SIZE]);
 
 enum spool_policy {
     SPOOL_DROP_OLDEST, /* the oldest captures make room */
@@ -107,7 +112,7 @@ struct spool_amount {
 
 struct spool_status {
     struct spool_amount issued, pending, delivered, lost;
-    struct spool_amount lost_by_cause[SPOOL_CAUSES_N + 1];   /* index: cause; not yet reported */
+    struct spool_amount lost_by_cause[SPOOL_CAUSES_N + 1];   /* index: cause, 0: an unknown one; not yet reported */
     struct spool_amount lost_since_open[SPOOL_CAUSES_N + 1]; /* reported or not; only grows */
     bool account_open;                                       /* counters were damaged: the equation cannot be proved */
     bool full;                                               /* the reserve is given up */

@@ -267,6 +267,7 @@ static const char *record_name(uint16_t type)
 
 static void describe(const struct spool_change *d, char *out, size_t n)
 {
+    char cause[SPOOL_CAUSE_NAME_SIZE];
     switch (d->type) {
     case SPOOL_SNAPSHOT:
         (void)snprintf(out, n, "a whole state follows");
@@ -287,11 +288,11 @@ static void describe(const struct spool_change *d, char *out, size_t n)
         break;
     case SPOOL_LOST:
         (void)snprintf(out, n, "sequence %llu, %llu bytes, %s, row %llu", (unsigned long long)d->seq,
-                       (unsigned long long)d->bytes, spool_cause_name(d->cause), (unsigned long long)d->row.row);
+                       (unsigned long long)d->bytes, spool_cause_text(d->cause, cause), (unsigned long long)d->row.row);
         break;
     case SPOOL_ROW:
         (void)snprintf(out, n, "row %llu, %s, sequences %llu to %llu, %llu captures, %llu bytes",
-                       (unsigned long long)d->row.row, spool_cause_name(d->row.cause),
+                       (unsigned long long)d->row.row, spool_cause_text(d->row.cause, cause),
                        (unsigned long long)d->row.first_seq, (unsigned long long)d->row.last_seq,
                        (unsigned long long)d->row.captures, (unsigned long long)d->row.bytes);
         break;

@@ -1,6 +1,7 @@
 #include "daemon/spool/spool_state.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -31,6 +32,20 @@ const char *spool_cause_name(uint32_t cause)
     default:
         return "?";
     }
+}
+
+const char *spool_cause_text(uint32_t cause, char ret[static SPOOL_CAUSE_NAME_SIZE])
+{
+    if (cause >= 1 && cause <= SPOOL_CAUSES_N)
+        (void)snprintf(ret, SPOOL_CAUSE_NAME_SIZE, "%s", spool_cause_name(cause));
+    else
+        (void)snprintf(ret, SPOOL_CAUSE_NAME_SIZE, "cause-%u", cause);
+    return ret;
+}
+
+uint32_t spool_cause_index(uint32_t cause)
+{
+    return cause <= SPOOL_CAUSES_N ? cause : 0;
 }
 
 bool spool_name_ok(const char *name, size_t len, size_t max)
@@ -226,7 +241,7 @@ static int room_for_entry(struct spool_state *st)
 
 static int room_for_row(struct spool_state *st)
 {
-    return kymo_grow((void **)&st->rows, &st->rows_cap, st->nrows + 1, (size_t)SPOOL_ROWS_LIMIT + SPOOL_CAUSES_N,
+    return kymo_grow((void **)&st->rows, &st->rows_cap, st->nrows + 1, (size_t)SPOOL_ROWS_LIMIT + SPOOL_CAUSE_MAX,
                      sizeof *st->rows);
 }
 
@@ -269,7 +284,7 @@ static int decode_snapshot(struct spool_state *st, const uint8_t *p, size_t len,
         if (kymo_le64(p + 8 * i) >= INT64_MAX)
             return bad(cause, "a snapshot has impossible counters");
     if (kymo_le64(p) == 0 || kymo_le64(p + 56) == 0 || kymo_le32(p + 64) > 2 * SPOOL_CAPTURES_LIMIT ||
-        kymo_le32(p + 68) > SPOOL_ROWS_LIMIT + SPOOL_CAUSES_N || kymo_le32(p + 72) > FLAG_OPEN)
+        kymo_le32(p + 68) > SPOOL_ROWS_LIMIT + SPOOL_CAUSE_MAX || kymo_le32(p + 72) > FLAG_OPEN)
         return bad(cause, "a snapshot has impossible counts");
     c->snapshot = p;
     return 0;
@@ -283,7 +298,7 @@ static int decode_row(struct spool_state *st, const uint8_t *p, size_t len, stru
                                  kymo_le64(p + 32), kymo_le64(p + 40), kymo_le64(p + 48), kymo_le32(p + 56)};
     if (st->rows_due == 0 || (st->nrows && st->rows[st->nrows - 1].row >= c->row.row) || c->row.row >= st->next_row)
         return bad(cause, "a loss row that the snapshot does not announce");
-    if (c->row.cause < 1 || c->row.cause > SPOOL_CAUSES_N || c->row.captures > INT64_MAX || c->row.bytes > INT64_MAX)
+    if (c->row.cause < 1 || c->row.cause > SPOOL_CAUSE_MAX || c->row.captures > INT64_MAX || c->row.bytes > INT64_MAX)
         return bad(cause, "a loss row makes no sense");
     return room_for_row(st);
 }
@@ -313,7 +328,7 @@ static int decode_lost(struct spool_state *st, const uint8_t *p, size_t len, str
     c->row.row = kymo_le64(p + 16);
     c->cause = kymo_le32(p + 24);
     c->place = kymo_le32(p + 28);
-    if (c->cause < 1 || c->cause > SPOOL_CAUSES_N || c->place > 1 || c->row.row == 0 || c->row.row >= INT64_MAX ||
+    if (c->cause < 1 || c->cause > SPOOL_CAUSE_MAX || c->place > 1 || c->row.row == 0 || c->row.row >= INT64_MAX ||
         c->seq >= INT64_MAX)
         return bad(cause, "a loss makes no sense");
     const struct spool_loss *row = find_row(st, c->row.row);
@@ -484,8 +499,9 @@ static void commit_lost(struct spool_state *st, struct spool_change *c)
     }
     st->lost.captures++;
     st->lost.bytes += c->bytes;
-    st->lost_by_cause[c->cause].captures++;
-    st->lost_by_cause[c->cause].bytes += c->bytes;
+    struct spool_amount *by_cause = &st->lost_by_cause[spool_cause_index(c->cause)];
+    by_cause->captures++;
+    by_cause->bytes += c->bytes;
     widen_row(st, c);
 }
 

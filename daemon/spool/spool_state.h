@@ -86,6 +86,8 @@ struct spool_entry *spool_entry_new(const char *id, size_t id_len, size_t nfiles
 void spool_entry_free(struct spool_entry *e);
 void spool_entry_freep(struct spool_entry **e);
 uint64_t spool_entry_bytes(const struct spool_entry *e);
+/* In arrays by cause: 0 for one that a later kymo wrote. */
+uint32_t spool_cause_index(uint32_t cause);
 bool spool_name_ok(const char *name, size_t len, size_t max);
 
 #endif

@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
-#include "daemon/rank.h"
+#include "daemon/captures_internal.h"
 #include "tests/unit/daemon_world.h"
 
 static char ids[CAPTURES_IDS_MAX][KYMO_HOOK_ID_MAX];
@@ -190,6 +190,56 @@ static void test_period(void **state)
     assert_int_equal(c.page->trigger.id[0], 'p');
     obey(w, &c, c.page->trigger.id);
     assert_true(world_until(w, &c, is_spooled, 3000));
+    hook_client_close(&c);
+    (void)world_free(w);
+}
+
+static bool is_shed(const struct world *w, const struct hook_client *c)
+{
+    struct outbox_status s;
+    (void)c;
+    outbox_get_status(w->outbox, &s);
+    return s.spool.lost_since_open[SPOOL_SHED].captures >= 2;
+}
+
+/* What kymod's limits forbid is not begun, and has one loss row as long as nothing comes between. */
+static void test_shed(void **state)
+{
+    static const struct own_cost_ops none = {NULL, NULL};
+    const struct own_cost_limits limits = {.disk_bytes_s = 1};
+    (void)state;
+    struct world *w = world_new("period = 1\njitter = 0\n");
+    struct hook_client c;
+    struct own_cost_figures f;
+    struct outbox_status s;
+    assert_int_equal(own_cost_new(&w->loop, &limits, &none, NULL, &w->captures->cost, NULL), 0);
+    own_cost_get(w->captures->cost, &f);
+    struct own_cost_sample sample = f.last;
+    for (int i = 0; i < 30; i++) {
+        sample.mono_ns += OWN_COST_EVERY_MS * 1000000ull;
+        sample.taken_bytes += 1u << 20;
+        own_cost_add(w->captures->cost, &sample);
+    }
+    assert_int_equal(own_cost_rung(w->captures->cost), OWN_COST_ON_DEMAND_ONLY);
+    world_join(w, &c);
+    assert_true(world_until(w, &c, is_shed, 5000));
+    assert_int_equal(c.page->trigger.seq, 0);
+    Kymo__Uplink__CaptureRequest wanted = KYMO__UPLINK__CAPTURE_REQUEST__INIT;
+    own_cost_get(w->captures->cost, &f);
+    uint64_t before = f.skipped[OWN_COST_ON_DEMAND_ONLY];
+    assert_in_range(before, 2, 9);
+    captures_on_request(w->captures, 1, &wanted);
+    own_cost_get(w->captures->cost, &f);
+    assert_int_equal(f.skipped[OWN_COST_ON_DEMAND_ONLY], before + 1);
+    char job[] = "nobody";
+    wanted.job = job;
+    captures_on_request(w->captures, 2, &wanted);
+    own_cost_get(w->captures->cost, &f);
+    assert_int_equal(f.skipped[OWN_COST_ON_DEMAND_ONLY], before + 1);
+    outbox_get_status(w->outbox, &s);
+    assert_int_equal(s.spool.loss_rows, 1);
+    assert_int_equal(s.spool.lost.bytes, 0);
+    w->captures->cost = own_cost_free(w->captures->cost);
     hook_client_close(&c);
     (void)world_free(w);
 }
@@ -401,6 +451,7 @@ int main(void)
         cmocka_unit_test(test_refused_and_unknown),
         cmocka_unit_test(test_step_never_comes),
         cmocka_unit_test(test_period),
+        cmocka_unit_test(test_shed),
         cmocka_unit_test(test_reload),
         cmocka_unit_test(test_process_ends),
         cmocka_unit_test(test_process_ends_under_capture),

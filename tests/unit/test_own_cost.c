@@ -106,12 +106,14 @@ static void test_ladder(void **state)
     make(w, 2.0, 0, 0);
     live(w, 10, S / 100, 1u << 30, 1u << 30, 1u << 30);
     assert_int_equal(w->changes, 0);
-    assert_int_equal(own_cost_stretch(w->cost), 1);
-    assert_true(own_cost_allows(w->cost, "periodic", NULL));
+    for (unsigned i = 0; i < OWN_COST_STRETCH; i++)
+        assert_true(own_cost_allows_turn(w->cost, i, NULL));
     /* One rung a minute, not more, and none beyond the last. */
     live(w, 1, S / 10, 0, 0, 0);
     assert_int_equal(w->rung, OWN_COST_LONGER);
-    assert_int_equal(own_cost_stretch(w->cost), OWN_COST_STRETCH);
+    for (unsigned i = 0; i < 2 * OWN_COST_STRETCH; i++)
+        assert_int_equal(own_cost_allows_turn(w->cost, i, NULL), (i + 1) % OWN_COST_STRETCH == 0);
+    own_cost_shed(w->cost, 3);
     assert_true(own_cost_allows(w->cost, "periodic", NULL));
     assert_non_null(strstr(w->text, "CPU at"));
     assert_non_null(strstr(w->text, "limit 2.00"));
@@ -119,6 +121,8 @@ static void test_ladder(void **state)
     assert_int_equal(w->rung, OWN_COST_NO_PERIODIC);
     const char *why = NULL;
     assert_false(own_cost_allows(w->cost, "periodic", &why));
+    assert_false(own_cost_allows_turn(w->cost, OWN_COST_STRETCH - 1, NULL));
+    own_cost_shed(w->cost, 1);
     assert_string_equal(why, w->text);
     assert_true(own_cost_allows(w->cost, "collector", NULL));
     live(w, 5, S / 10, 0, 0, 0);
@@ -136,8 +140,9 @@ static void test_ladder(void **state)
     own_cost_get(w->cost, &f);
     assert_int_equal(f.decisions[OWN_COST_LONGER], 2);
     assert_int_equal(f.decisions[OWN_COST_ON_DEMAND_ONLY], 1);
+    assert_int_equal(f.skipped[OWN_COST_LONGER], 3);
     assert_int_equal(f.skipped[OWN_COST_NO_PERIODIC], 1);
-    assert_int_equal(f.skipped[OWN_COST_ON_DEMAND_ONLY], 1);
+    assert_int_equal(f.skipped[OWN_COST_ON_DEMAND_ONLY], 0);
     assert_int_equal(f.last.taken_bytes, w->s.taken_bytes + 7);
 }
 

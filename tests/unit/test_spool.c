@@ -18,6 +18,7 @@
 #include "base/crc32c.h"
 #include "base/file.h"
 #include "daemon/spool/spool_check.h"
+#include "daemon/spool/spool_internal.h"
 
 static char top[] = "/tmp/kymo-test-spool-XXXXXX";
 static char dir[64], intake[64];
@@ -581,6 +582,41 @@ static void test_a_later_version_is_left_alone(void **state)
     assert_int_equal(access(path, F_OK), 0);
 }
 
+static int lose(struct spool *s, const char *id, uint32_t cause)
+{
+    struct spool_entry *e KYMO_CLEANUP(spool_entry_freep) = spool_entry_new(id, strlen(id), 0, 0);
+    e->seq = s->state.next_seq;
+    return spool_append_lost(s, e, 100, cause, false, NULL);
+}
+
+/* Causes may be added without another version. */
+static void test_causes_of_a_later_kymo_are_kept(void **state)
+{
+    struct spool_loss rows[4];
+    char text[SPOOL_CAUSE_NAME_SIZE];
+    (void)state;
+    struct spool *s = must_open();
+    assert_int_equal(lose(s, "a", SPOOL_CAUSES_N + 1), 0);
+    assert_int_equal(lose(s, "b", 200), 0);
+    assert_int_equal(lose(s, "c", SPOOL_CAUSE_MAX), 0);
+    assert_int_equal(lose(s, "d", SPOOL_CAUSE_MAX + 1), -EBADMSG);
+    for (int opened = 0; opened < 3; opened++) {
+        struct spool_status st = status_of(s);
+        assert_int_equal(st.lost.captures, 3);
+        assert_int_equal(st.lost_by_cause[0].bytes, 300);
+        assert_int_equal(st.lost_since_open[0].captures, opened ? 0 : 3);
+        assert_int_equal(st.damaged_bytes, 0);
+        spool_close(s);
+        s = must_open();
+    }
+    assert_int_equal(spool_losses(s, rows, 4), 3);
+    assert_int_equal(rows[1].cause, 200);
+    assert_string_equal(spool_cause_text(rows[1].cause, text), "cause-200");
+    assert_int_equal(spool_loss_reported(s, &rows[1], NULL), 0);
+    assert_int_equal(spool_losses(s, rows, 4), 2);
+    spool_close(s);
+}
+
 static void test_memory_may_run_out_anywhere(void **state)
 {
     (void)state;
@@ -631,6 +667,7 @@ int main(void)
         T(test_changed_data_is_found_and_given_up),
         T(test_missing_and_unknown_captures_are_accounted_for),
         T(test_a_later_version_is_left_alone),
+        T(test_causes_of_a_later_kymo_are_kept),
         T(test_memory_may_run_out_anywhere),
     };
     int r = cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 failed=0
 for spool in "$golden"/v*/; do
     version=$(basename "$spool")
-    cp -r "$spool" "$work/$version" && mkdir -p "$work/$version/staging"
+    cp -r "$spool" "$work/$version" && mkdir -p "$work/$version"/{staging,captures,neff}
     got=$(cd "$work" && "$kymo" spool dump "$version")
     if [ "${2:-}" = --update ]; then
         printf '%s\n' "$got" >"$golden/$version.txt"
