@@ -8,7 +8,8 @@
 #include "daemon/rank.h"
 #include "daemon/say.h"
 
-#define JOBS_READERS_MAX 6 /* processes whose labels are being read: reading may hang as long as they like */
+/* Of the program's 16 workers: processes whose labels are being read, which may hang as long as they like. */
+#define JOBS_READERS_MAX 12
 
 struct jobs {
     struct jobs_config config;

@@ -38,7 +38,7 @@
 #define SIGNALS 3
 #define OUTBOX_STILL_MS (5u * 60 * 1000) /* it syncs captures of gigabytes to a disk that others use too */
 #define TURNS_AT_END 200
-#define WORKERS "8" /* some may hang in another process's memory, others must go on */
+#define WORKERS "16" /* some may hang in another process's memory (JOBS_READERS_MAX), others must go on */
 
 struct kymod {
     uv_loop_t loop;
@@ -362,7 +362,8 @@ static int start(struct kymod *k, struct kymo_err *err)
 
 /* End */
 
-static void stop(struct kymod *k)
+/* False: a worker hangs in another process or on a disk. */
+static bool stop(struct kymod *k)
 {
     service_stopping(k->service);
     k->bus = bus_close(k->bus);
@@ -388,7 +389,7 @@ static void stop(struct kymod *k)
     (void)uv_run(&k->loop, UV_RUN_NOWAIT);
     k->learned = learned_free(k->learned);
     k->config = config_free(k->config);
-    (void)uv_loop_close(&k->loop); /* a worker that hangs in another process keeps it open; it ends with us */
+    return uv_loop_close(&k->loop) == 0;
 }
 
 int main(int argc, char **argv)
@@ -416,6 +417,7 @@ int main(int argc, char **argv)
     } else {
         kymo_log(KYMO_LOG_ERROR, "%s", err.text);
     }
-    stop(&k);
+    if (!stop(&k))
+        _exit(code); /* at an ordinary end libuv would wait for the worker */
     return code;
 }

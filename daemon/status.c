@@ -187,7 +187,8 @@ static int add_rank(void *ctx, const struct jobs_rank *r)
 
 static void add_jobs(struct status *s, const struct jobs *jobs)
 {
-    size_t nranks = jobs_rank_count(jobs), njobs = jobs_count(jobs);
+    size_t nranks = jobs_rank_count(jobs);
+    size_t njobs = jobs_count(jobs) + 1; /* and one for ranks whose labels are not known yet */
     s->ranks_max = nranks < JOBS_RANKS_MAX ? nranks : JOBS_RANKS_MAX;
     s->jobs_max = njobs < CONTROL_JOBS_MAX ? njobs : CONTROL_JOBS_MAX;
     s->ranks = take(s, s->ranks_max * sizeof *s->ranks);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,11 +13,14 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/file.h"
+#include "daemon/rank.h"
 #include "tests/unit/daemon_world.h"
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
@@ -248,6 +252,92 @@ static void test_hello_again_and_again(void **state)
     (void)world_free(w);
 }
 
+#define SLOW_UID 54321
+#define SLOW_JOBS 3
+
+static int slow_pids[SLOW_JOBS];
+static int let_go; /* atomic */
+static int slow_reads;
+
+/* Their environment cannot be read until somebody lets go, as with memory that a file system of their own backs. */
+static int slow_open(const char *path, int flags, mode_t mode)
+{
+    char slow[64];
+    for (size_t i = 0; i < SLOW_JOBS; i++) {
+        (void)snprintf(slow, sizeof slow, "/proc/%d/environ", slow_pids[i]);
+        if (strcmp(path, slow) != 0)
+            continue;
+        (void)__atomic_fetch_add(&slow_reads, 1, __ATOMIC_RELAXED);
+        for (int k = 0; k < 5000 && !__atomic_load_n(&let_go, __ATOMIC_ACQUIRE); k++)
+            (void)usleep(1000);
+    }
+    return kymo_file_ops_system.open(path, flags, mode);
+}
+
+static int start_slow(const struct world *w)
+{
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid;
+    struct hook_client c;
+    if (setuid(SLOW_UID) == 0 && hook_client_open(&c, w->socket)) {
+        hook_client_hello(&c, 0);
+        (void)sleep(30);
+    }
+    _exit(0);
+}
+
+static size_t count_ranks(const struct world *w, uid_t uid, bool welcome)
+{
+    size_t n = 0;
+    for (const struct rank *r = jobs_first(w->jobs); r; r = r->next)
+        n += r->uid == uid && (!welcome || r->welcome == RANK_WELCOMED);
+    return n;
+}
+
+static bool have_come(const struct world *w, const struct hook_client *c)
+{
+    (void)c;
+    return count_ranks(w, SLOW_UID, false) == SLOW_JOBS && __atomic_load_n(&slow_reads, __ATOMIC_RELAXED) > 0;
+}
+
+static bool are_welcome(const struct world *w, const struct hook_client *c)
+{
+    (void)c;
+    return count_ranks(w, SLOW_UID, true) == SLOW_JOBS;
+}
+
+/* A user whose processes cannot be read keeps one worker, and nobody but himself waiting. */
+static void test_slow_user(void **state)
+{
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    struct world *w = world_new("period = 0\n");
+    struct kymo_file_ops ops = kymo_file_ops_system;
+    struct hook_client c;
+    assert_int_equal(chmod(w->dir, 0711), 0);
+    for (size_t i = 0; i < SLOW_JOBS; i++)
+        slow_pids[i] = start_slow(w);
+    ops.open = slow_open;
+    kymo_file_set_ops(&ops);
+    assert_true(world_until(w, NULL, have_come, 3000));
+    world_join(w, &c);
+    world_turn(w, &c, 100);
+    assert_int_equal(count_ranks(w, 0, true), 1);
+    assert_int_equal(count_ranks(w, SLOW_UID, true), 0);
+    assert_int_equal(__atomic_load_n(&slow_reads, __ATOMIC_RELAXED), 1);
+    __atomic_store_n(&let_go, 1, __ATOMIC_RELEASE);
+    assert_true(world_until(w, &c, are_welcome, 3000));
+    kymo_file_set_ops(NULL);
+    for (size_t i = 0; i < SLOW_JOBS; i++) {
+        assert_int_equal(kill(slow_pids[i], SIGKILL), 0);
+        assert_int_equal(waitpid(slow_pids[i], NULL, 0), slow_pids[i]);
+    }
+    hook_client_close(&c);
+    (void)world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +348,7 @@ int main(void)
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_page_of_nonsense),
         cmocka_unit_test(test_hello_again_and_again),
+        cmocka_unit_test(test_slow_user),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
