@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,9 +11,10 @@
 
 #define LINE_MAX_BYTES 1024
 
-static const char *log_program = "kymo";
-static enum kymo_log_level log_level = KYMO_LOG_INFO;
-static bool log_to_journal;
+/* A program may change them while its other threads say something. */
+static const char *_Atomic log_program = "kymo";
+static _Atomic int log_level = KYMO_LOG_INFO;
+static atomic_bool log_to_journal;
 
 /* JOURNAL_STREAM names the journal's end of a stream as DEVICE:INODE (systemd.exec(5)); stderr may be another one. */
 static bool is_journal(void)
@@ -27,9 +29,9 @@ static bool is_journal(void)
 
 void kymo_log_init(const char *program, enum kymo_log_level level)
 {
-    log_program = program;
-    log_level = level;
-    log_to_journal = is_journal();
+    atomic_store(&log_program, program);
+    atomic_store(&log_level, (int)level);
+    atomic_store(&log_to_journal, is_journal());
 }
 
 static size_t at_most(int n, size_t max)
@@ -44,13 +46,13 @@ static int put_head(char *line, size_t room, enum kymo_log_level level)
         [KYMO_LOG_ERROR] = "", [KYMO_LOG_WARNING] = "warning: ", [KYMO_LOG_INFO] = "", [KYMO_LOG_DEBUG] = "debug: "};
     static const int priorities[] = {
         [KYMO_LOG_ERROR] = 3, [KYMO_LOG_WARNING] = 4, [KYMO_LOG_INFO] = 6, [KYMO_LOG_DEBUG] = 7};
-    return log_to_journal ? snprintf(line, room, "<%d>", priorities[level])
-                          : snprintf(line, room, "%s: %s", log_program, marks[level]);
+    return atomic_load(&log_to_journal) ? snprintf(line, room, "<%d>", priorities[level])
+                                        : snprintf(line, room, "%s: %s", atomic_load(&log_program), marks[level]);
 }
 
 void kymo_log(enum kymo_log_level level, const char *fmt, ...)
 {
-    if (level > log_level)
+    if ((int)level > atomic_load(&log_level))
         return;
     int saved = errno;
     char line[LINE_MAX_BYTES];

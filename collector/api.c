@@ -15,6 +15,7 @@ static const struct http_route routes[] = {
     {"GET", "/api/v1/captures/{id}", api_get_capture},
     {"GET", "/api/v1/hosts", api_get_hosts},
     {"GET", "/api/v1/status", api_get_status},
+    {"GET", "/api/v1/openapi.json", api_get_openapi},
     {"GET", "/metrics", api_get_metrics},
 };
 

@@ -29,6 +29,8 @@ struct api_figures {
     uint64_t hosts, hosts_accepted;
     uint64_t captures_stored, captures_known, captures_open; /* known: offered again though stored */
     uint64_t bytes_received, bytes_waiting;                  /* waiting: not taken by the store yet */
+    uint64_t incoming, incoming_bytes;                       /* captures that are not complete, on the disk */
+    uint64_t forgotten_age, forgotten_room;                  /* of those, given up: nobody went on with them */
     struct {
         const char *cause;
         uint64_t n;

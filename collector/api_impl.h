@@ -27,7 +27,12 @@ void api_get_capture(void *ctx, struct http_request *q);
 void api_post_captures(void *ctx, struct http_request *q);
 void api_get_hosts(void *ctx, struct http_request *q);
 void api_get_status(void *ctx, struct http_request *q);
+void api_get_openapi(void *ctx, struct http_request *q);
 void api_get_metrics(void *ctx, struct http_request *q);
+
+/* openapi.json as it was at the build (cmake/embed.cmake). */
+extern const unsigned char api_openapi[];
+extern const size_t api_openapi_n;
 
 /* The labels and profiles of a capture. NULL: see err. */
 json_t *api_labels(struct api *a, const char *capture, struct kymo_err *err);

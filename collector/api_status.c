@@ -80,6 +80,11 @@ static void put_receiver(struct prom *p, const struct api_figures *f)
     prom_gauge(p, "kymo_collector_captures_open", f->captures_open, "Captures on their way.");
     prom_counter(p, "kymo_collector_received_bytes_total", f->bytes_received, "Bytes of captures received.");
     prom_gauge(p, "kymo_collector_waiting_bytes", f->bytes_waiting, "Bytes received, not taken by the store yet.");
+    prom_gauge(p, "kymo_collector_incoming_captures", f->incoming, "Captures that are not complete, on the disk.");
+    prom_gauge(p, "kymo_collector_incoming_bytes", f->incoming_bytes, "What they take, or will if on their way.");
+    prom_family(p, "kymo_collector_forgotten_total", "counter", "Captures given up that no host went on with.");
+    prom_value(p, f->forgotten_age, "cause", "age");
+    prom_value(p, f->forgotten_room, "cause", "room");
     prom_family(p, "kymo_collector_refused_total", "counter", "Captures and connections turned away.");
     for (size_t i = 0; i < f->n_refused && i < API_CAUSES_MAX; i++)
         prom_value(p, f->refused[i].n, "cause", f->refused[i].cause);
@@ -141,4 +146,12 @@ void api_get_metrics(void *ctx, struct http_request *q)
     else
         http_answer_text(q, 200, PROM_CONTENT_TYPE, buf.data, buf.len);
     kymo_buf_done(&buf);
+}
+
+/* The API's own description. */
+void api_get_openapi(void *ctx, struct http_request *q)
+{
+    (void)ctx;
+    if (api_params_known(q, no_params))
+        http_answer_text(q, 200, "application/json", api_openapi, api_openapi_n);
 }

@@ -56,6 +56,21 @@ int catalog_step(struct catalog *c, sqlite3_stmt *s, struct kymo_err *err)
     return catalog_error(c, "cannot read", err);
 }
 
+int catalog_receiving_source(struct catalog *c, const char *capture, char ret_source[static MANIFEST_TEXT_MAX + 1],
+                             int64_t *ret_ns, struct kymo_err *err)
+{
+    sqlite3_stmt *s KYMO_CLEANUP(catalog_finalize) = NULL;
+    int r = catalog_prepare(c, &s, err, "SELECT source, received_ns FROM captures WHERE id=? AND state='receiving'",
+                            "t", capture);
+    if (r == 0)
+        r = catalog_step(c, s, err);
+    if (r == 1) {
+        catalog_text(s, 0, ret_source, MANIFEST_TEXT_MAX + 1);
+        *ret_ns = sqlite3_column_int64(s, 1);
+    }
+    return r;
+}
+
 int catalog_next(struct catalog *c, int64_t before_ns, struct catalog_profile *ret, struct kymo_err *err)
 {
     sqlite3_stmt *s KYMO_CLEANUP(catalog_finalize) = NULL;

@@ -107,6 +107,25 @@ static const struct kymo_option rows[] = {
      .def = "64M",
      AT(reserve),
      .help = "of the disk, kept from received data"},
+    {.name = "incoming-max-age",
+     .type = KYMO_OPTION_U64,
+     .arg = "SECONDS",
+     .def = "604800",
+     .max = 1u << 30,
+     AT(incoming_max_age_s),
+     .help = "until a capture is forgotten that came in part and that nobody goes on with; 0: never"},
+    {.name = "incoming-max",
+     .type = KYMO_OPTION_SIZE,
+     .arg = "BYTES",
+     .def = "256G",
+     AT(incoming_max),
+     .help = "of captures that are not complete; 0: no limit"},
+    {.name = "incoming-max-per-host",
+     .type = KYMO_OPTION_SIZE,
+     .arg = "BYTES",
+     .def = "128G",
+     AT(incoming_max_per_host),
+     .help = "the same, of one host; 0: no limit"},
     {.name = "jobs",
      .type = KYMO_OPTION_U64,
      .arg = "N",
@@ -281,11 +300,35 @@ struct work_queue_config collector_settings_work(const struct collector_settings
     };
 }
 
+struct incoming_limits collector_settings_incoming(const struct collector_settings *s)
+{
+    const struct collector_config *v = &s->values;
+    return (struct incoming_limits){.max_age_ms = 1000 * v->incoming_max_age_s,
+                                    .max_bytes = v->incoming_max,
+                                    .max_host_bytes = v->incoming_max_per_host};
+}
+
 bool collector_reloads(const char *key)
 {
     static const char *const keys[] = {
-        "tls-cert",  "tls-key",          "tls-ca",           "jobs",           "memory", "time-limit", "retry",
-        "processor", "processor-schema", "processor-memory", "processor-time", "log",
+        "tls-cert",
+        "tls-key",
+        "tls-ca",
+        "jobs",
+        "memory",
+        "time-limit",
+        "retry",
+        "processor",
+        "processor-schema",
+        "processor-memory",
+        "processor-time",
+        "log",
+        "incoming-max-age",
+        "incoming-max",
+        "incoming-max-per-host",
+        "http-cert",
+        "http-key",
+        "http-token-file",
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(keys[i], key) == 0)

@@ -7,12 +7,14 @@
 
 #include "base/ini.h"
 #include "base/options.h"
+#include "collector/incoming.h"
 #include "collector/work_queue.h"
 
 struct collector_config {
     const char *config, *ports_file;
     const char *data_path;
     uint64_t reserve;
+    uint64_t incoming_max_age_s, incoming_max, incoming_max_per_host;
     const char *listen, *tls_cert, *tls_key, *tls_ca;
     bool plain;
     const char *http, *http_cert, *http_key, *http_token_file;
@@ -44,6 +46,8 @@ struct collector_settings *collector_settings_free(struct collector_settings *s)
 
 /* The limits and programs of a work queue. It points into s and to process_program. */
 struct work_queue_config collector_settings_work(const struct collector_settings *s, const char *process_program);
+
+struct incoming_limits collector_settings_incoming(const struct collector_settings *s);
 
 /* Whether a key takes effect on SIGHUP. */
 bool collector_reloads(const char *key);

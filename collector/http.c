@@ -212,15 +212,33 @@ struct http *http_close(struct http *h)
     return NULL;
 }
 
-static int check(const struct http_config *config, const struct sockaddr *addr, struct kymo_err *err)
+static int check_token(const struct http_config *config, bool loopback, const char *token, struct kymo_err *err)
 {
-    bool loopback = net_is_loopback(addr);
-    if (config->token && !http_guard_is_token(config->token))
+    if (token && !http_guard_is_token(token))
         return kymo_err_set(err, -EINVAL,
                             "a token has %d to %d characters of A-Z a-z 0-9 - . _ ~ + / =", HTTP_TOKEN_MIN,
                             HTTP_TOKEN_MAX);
-    if (!loopback && !config->token)
+    if (!loopback && !token)
         return kymo_err_set(err, -EPERM, "%s: not a loopback address, and there is no token", config->address);
+    return 0;
+}
+
+int http_check_token(const struct http *h, const char *token, struct kymo_err *err)
+{
+    return check_token(&h->config, h->loopback, token, err);
+}
+
+void http_set_token(struct http *h, const char *token)
+{
+    h->config.token = token;
+}
+
+static int check(const struct http_config *config, const struct sockaddr *addr, struct kymo_err *err)
+{
+    bool loopback = net_is_loopback(addr);
+    int r = check_token(config, loopback, config->token, err);
+    if (r < 0)
+        return r;
     if (!loopback && !config->tls && !config->plain_anywhere)
         return kymo_err_set(err, -EPERM, "%s: not a loopback address, and there is no TLS", config->address);
     return 0;

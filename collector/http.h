@@ -71,6 +71,10 @@ int http_port(const struct http *h);
 /* For connections from now on, such as after new certificates, of a server with TLS; the former context may be freed.
  */
 void http_set_tls(struct http *h, struct tls_context *tls);
+/* -EINVAL, -EPERM: a token, or NULL, that this server cannot have. */
+int http_check_token(const struct http *h, const char *token, struct kymo_err *err) KYMO_MUST_CHECK;
+/* One that was checked, for requests from now on; the former may be freed. */
+void http_set_token(struct http *h, const char *token);
 
 /* Why requests and connections were turned away, as the label of a metric. */
 #define HTTP_REFUSALS(X)                                                                                               \

@@ -66,6 +66,14 @@ void intakes_set_thread(struct intakes *all, struct store_thread *t)
     all->thread = t;
 }
 
+void intakes_figures(const struct intakes *all, struct intakes_figures *ret)
+{
+    ret->captures = atomic_load(&all->captures);
+    ret->bytes = atomic_load(&all->on_disk);
+    for (int i = 0; i < INCOMING_CAUSE_MAX; i++)
+        ret->forgotten[i] = atomic_load(&all->forgotten[i]);
+}
+
 uint64_t intakes_bytes(const struct intakes *all)
 {
     return all->bytes;

@@ -33,6 +33,10 @@ struct intakes_config {
     uint64_t neff_still_ms, neff_wait_ms; /* 0: those above */
     uint64_t sync_bytes;                  /* 0: INTAKE_SYNC_BYTES */
     const struct intake_ops *ops;
+    struct incoming_limits limits; /* on what waits to be gone on with */
+    /* On the store's thread: a line for the log; may be NULL. level: enum kymo_log_level. */
+    void (*say)(void *ctx, int level, const char *text);
+    void *ctx;
 };
 
 /* What the intakes of a store share. The thread is set before the first offer and must have ended before free. */
@@ -42,6 +46,14 @@ void intakes_set_thread(struct intakes *all, struct store_thread *t);
 /* For store_thread_config.tick. */
 void intakes_tick(struct intakes *all, struct store_thread *t);
 
+/* On the store's thread: new limits. */
+void intakes_limit(struct intakes *all, const struct incoming_limits *limits, struct store_thread *t);
+
+/* What waits or is under way in raw/incoming, as of the last second, and what was forgotten since the start. */
+struct intakes_figures {
+    uint64_t captures, bytes, forgotten[INCOMING_CAUSE_MAX];
+};
+void intakes_figures(const struct intakes *all, struct intakes_figures *ret);
 uint64_t intakes_bytes(const struct intakes *all); /* that the store's thread has not taken yet */
 size_t intakes_open(const struct intakes *all);    /* captures that have not ended */
 

@@ -2,6 +2,8 @@
 #ifndef KYMO_COLLECTOR_INTAKE_IMPL_H
 #define KYMO_COLLECTOR_INTAKE_IMPL_H
 
+#include <stdatomic.h>
+
 #include "collector/intake.h"
 
 #define INTAKE_NO_FILE UINT32_MAX
@@ -33,7 +35,8 @@ struct intake {
     struct intake_item *items;
     Kymo__Manifest__Capture *parsed; /* until begun: then raw_capture_manifest */
     struct raw_capture *raw;
-    int code; /* it has failed so; later bytes are dropped */
+    bool held; /* in store.incoming */
+    int code;  /* it has failed so; later bytes are dropped */
     struct intake_job *offer;
     struct intake *next_waiting;
     uint64_t waits_since_ns, progress_ns;
@@ -71,8 +74,10 @@ struct intakes {
     struct intake_claim claims[INTAKE_CLAIMS_MAX];
     size_t n_claims;
     struct intake *waiting; /* in the order they came */
-    bool claims_changed;
+    bool claims_changed, limited, in_trouble;
     uint64_t looked_ns;
+    /* any thread's */
+    _Atomic uint64_t captures, on_disk, forgotten[INCOMING_CAUSE_MAX];
 };
 
 /* On the store's thread. */

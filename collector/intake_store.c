@@ -1,10 +1,12 @@
 /* The store's thread's side of intake.h. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "collector/intake_impl.h"
 
 static const Kymo__Manifest__Capture *manifest_of(const struct intake *i)
@@ -145,6 +147,58 @@ static bool must_wait(const struct intake *i)
     return false;
 }
 
+static void on_forgot(void *ctx, const struct incoming_forgotten *f)
+{
+    struct intakes *all = ctx;
+    char text[512];
+    (void)snprintf(text, sizeof text, "capture %s of %s is forgotten, %llu bytes: %s for %llu s", f->id,
+                   *f->source ? f->source : "an unknown host", (unsigned long long)f->bytes,
+                   f->cause == INCOMING_AGE ? "its host has not gone on with it"
+                                            : "others need its room, its host was not here",
+                   (unsigned long long)f->idle_ms / 1000);
+    atomic_fetch_add(&all->forgotten[f->cause], 1);
+    if (all->config.say)
+        all->config.say(all->config.ctx, KYMO_LOG_WARNING, text);
+}
+
+static struct incoming *incoming_of(struct intakes *all, struct store_thread *t)
+{
+    struct incoming *in = store_thread_store(t)->incoming;
+    const struct incoming_config config = {.limits = all->config.limits, .forgot = on_forgot, .ctx = all};
+    if (!all->limited)
+        incoming_configure(in, &config);
+    all->limited = true;
+    return in;
+}
+
+void intakes_limit(struct intakes *all, const struct incoming_limits *limits, struct store_thread *t)
+{
+    all->config.limits = *limits;
+    all->limited = false;
+    (void)incoming_of(all, t);
+}
+
+static void release(struct intake *i, struct store_thread *t)
+{
+    if (i->held)
+        incoming_release(incoming_of(i->all, t), i->id);
+    i->held = false;
+}
+
+static void turn_incoming(struct intakes *all, struct store_thread *t)
+{
+    struct kymo_err err = {0};
+    struct incoming_figures f;
+    struct incoming *in = incoming_of(all, t);
+    int r = incoming_turn(in, &err);
+    if (r < 0 && !all->in_trouble && all->config.say)
+        all->config.say(all->config.ctx, KYMO_LOG_WARNING, err.text);
+    all->in_trouble = r < 0;
+    incoming_figures(in, &f);
+    atomic_store(&all->captures, f.captures);
+    atomic_store(&all->on_disk, f.bytes);
+}
+
 static void fail(struct intake_job *j, int code, const char *text)
 {
     j->code = code;
@@ -180,6 +234,10 @@ static int adopt(struct intake *i, struct store *s, struct store_thread *t, stru
 static int begin(struct intake *i, struct intake_job *j, struct store_thread *t, struct kymo_err *err)
 {
     struct store *s = store_thread_store(t);
+    uint64_t need = raw_store_need(s->raw, i->parsed);
+    int admitted = need ? incoming_admit(s->incoming, i->id, need, err) : 0;
+    if (admitted < 0)
+        return admitted;
     int begun = raw_store_begin(s->raw, i->manifest, i->manifest_n, &i->raw, err);
     if (begun < 0)
         return begun;
@@ -207,6 +265,7 @@ static void run_begin(struct intake_job *j, struct store_thread *t)
             note_reason(i, store_thread_store(t), err.text);
         i->raw = raw_capture_free(i->raw);
         i->code = r;
+        release(i, t);
         fail(j, r, err.text);
     }
     manifest_freep(&i->parsed);
@@ -224,6 +283,9 @@ static bool run_offer(struct intake_job *j, struct store_thread *t)
         return true;
     }
     int r = parse(i, &err);
+    if (r == 0)
+        r = incoming_hold(incoming_of(i->all, t), i->id, i->source, &err);
+    i->held = r == 0;
     if (r < 0) {
         i->code = r;
         fail(j, r, err.text);
@@ -255,6 +317,8 @@ void intakes_tick(struct intakes *all, struct store_thread *t)
 {
     uint64_t now = kymo_clock_mono_ns();
     bool stopping = store_thread_is_stopping(t);
+    if (!stopping)
+        turn_incoming(all, t);
     if (!all->waiting || (!all->claims_changed && !stopping && now - all->looked_ns < 250000000))
         return;
     all->claims_changed = false;
@@ -351,6 +415,7 @@ static void run_done(struct intake_job *j, struct store_thread *t)
     }
     i->raw = raw_capture_free(i->raw);
     unclaim(i->all, i, NULL);
+    release(i, t);
     store_thread_wake_work(t);
 }
 
@@ -363,6 +428,7 @@ static void run_end(struct intake_job *j, struct store_thread *t)
         stop_waiting(i, t);
     }
     i->raw = raw_capture_free(i->raw);
+    release(i, t);
 }
 
 bool intake_run(struct store_job *job, struct store_thread *t)

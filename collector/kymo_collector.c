@@ -137,6 +137,8 @@ static bool reload_run(struct store_job *job, struct store_thread *t)
     const struct work_queue_config w = collector_settings_work(j->settings, j->collector->process_program);
     if (store_thread_work(t) && work_queue_configure(store_thread_work(t), &w, &err) < 0)
         kymo_log(KYMO_LOG_ERROR, "reload: %s", err.text);
+    const struct incoming_limits limits = collector_settings_incoming(j->settings);
+    intakes_limit(j->collector->intakes, &limits, t);
     store_thread_wake_work(t);
     return true;
 }
@@ -158,47 +160,56 @@ static void say_unchanged(void *ctx, const char *key)
     kymo_log(KYMO_LOG_WARNING, "reload: %s changes at the next start", key);
 }
 
+struct loaded {
+    struct collector_settings *settings;
+    struct tls_context *tls;
+    struct web_secrets *secrets;
+    struct reload_job *job;
+};
+
 /* All that can fail comes first: either the new settings hold, or the old ones. */
-static int load_again(struct collector *c, struct collector_settings **s, struct tls_context **tls,
-                      struct reload_job **job, struct kymo_err *err)
+static int load_again(struct collector *c, struct loaded *l, struct kymo_err *err)
 {
-    int r = collector_settings_load(c->argc, c->argv, s, err);
+    int r = collector_settings_load(c->argc, c->argv, &l->settings, err);
     if (r < 0)
         return r;
-    if (c->tls && !(*s)->values.tls_cert)
+    if (c->tls && !l->settings->values.tls_cert)
         return kymo_err_set(err, -EINVAL, "TLS cannot be given up while running");
-    r = c->tls ? open_tls(&(*s)->values, tls, err) : 0;
+    r = c->tls ? open_tls(&l->settings->values, &l->tls, err) : 0;
+    if (r == 0 && c->web)
+        r = web_secrets_read(c->web, l->settings, &l->secrets, err);
     if (r < 0)
         return r;
-    *job = KYMO_NEW(struct reload_job);
-    return *job ? 0 : kymo_err_set(err, -ENOMEM, "no memory for new settings");
+    l->job = KYMO_NEW(struct reload_job);
+    return l->job ? 0 : kymo_err_set(err, -ENOMEM, "no memory for new settings");
 }
 
 static void reload(struct collector *c)
 {
-    struct collector_settings *s = NULL;
-    struct tls_context *tls = NULL;
-    struct reload_job *j = NULL;
+    struct loaded l = {0};
     struct kymo_err err = {0};
     service_reloading(c->service);
-    if (load_again(c, &s, &tls, &j, &err) < 0) {
+    if (load_again(c, &l, &err) < 0) {
         kymo_log(KYMO_LOG_ERROR, "reload: %s; the former settings stay", err.text);
-        collector_settings_free(s);
-        tls_context_free(tls);
+        collector_settings_free(l.settings);
+        tls_context_free(l.tls);
+        web_secrets_free(l.secrets);
         service_ready(c->service, "receiving; the last reload has failed");
         return;
     }
-    collector_settings_compare(c->settings, s, say_unchanged, c);
-    kymo_log_init("kymo-collector", (enum kymo_log_level)s->values.log_level);
-    if (tls) {
-        receiver_set_tls(c->receiver, tls);
+    collector_settings_compare(c->settings, l.settings, say_unchanged, c);
+    kymo_log_init("kymo-collector", (enum kymo_log_level)l.settings->values.log_level);
+    if (l.tls) {
+        receiver_set_tls(c->receiver, l.tls);
         tls_context_free(c->tls);
-        c->tls = tls;
+        c->tls = l.tls;
     }
-    *j = (struct reload_job){
-        .job = {.run = reload_run, .done = reload_done}, .collector = c, .settings = s, .old = c->settings};
-    c->settings = s;
-    store_thread_post(c->store, &j->job);
+    if (l.secrets)
+        web_secrets_take(c->web, l.secrets);
+    *l.job = (struct reload_job){
+        .job = {.run = reload_run, .done = reload_done}, .collector = c, .settings = l.settings, .old = c->settings};
+    c->settings = l.settings;
+    store_thread_post(c->store, &l.job->job);
 }
 
 static void on_signal(uv_signal_t *handle, int number)
@@ -212,7 +223,11 @@ static void on_signal(uv_signal_t *handle, int number)
 
 static int open_store(struct collector *c, struct kymo_err *err)
 {
-    const struct intakes_config ic = {.ops = &receiver_intake_ops};
+    const struct intakes_config ic = {
+        .ops = &receiver_intake_ops,
+        .limits = collector_settings_incoming(c->settings),
+        .say = say,
+    };
     int r = sibling_path("kymo-process", c->process_program, err);
     if (r == 0)
         r = intakes_new(&ic, &c->intakes, err);
@@ -293,10 +308,14 @@ static int tell_ports(const struct collector *c, struct kymo_err *err)
     const char *path = c->settings->values.ports_file;
     int uplink = receiver_port(c->receiver), http = c->web ? web_port(c->web) : 0;
     int n = snprintf(text, sizeof text, "uplink=%d\nhttp=%d\n", uplink, http);
+    /* Who has read the line finds the file. */
+    int r = path ? kymo_file_write_atomic(path, text, (size_t)n, err) : 0;
+    if (r < 0)
+        return r;
     printf("kymo-collector: ready, uplink port %d, HTTP port %d\n", uplink, http);
     if (fflush(stdout) != 0)
         kymo_log(KYMO_LOG_WARNING, "cannot write to stdout: %s", strerror(errno));
-    return path ? kymo_file_write_atomic(path, text, (size_t)n, err) : 0;
+    return 0;
 }
 
 static int watch_signals(struct collector *c, struct kymo_err *err)

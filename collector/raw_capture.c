@@ -164,6 +164,56 @@ int raw_store_begin(struct raw_store *s, const void *manifest, size_t n, struct 
     return RAW_RECEIVE;
 }
 
+static void add_usage(const char *path, struct raw_usage *u)
+{
+    struct stat st;
+    if (!path || lstat(path, &st) < 0 || !S_ISREG(st.st_mode))
+        return;
+    int64_t changed = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+    u->bytes += (uint64_t)st.st_size;
+    u->changed_ns = changed > u->changed_ns ? changed : u->changed_ns;
+}
+
+int raw_store_incoming_usage(const struct raw_store *s, const char *id, struct raw_usage *ret, struct kymo_err *err)
+{
+    struct raw_capture c = {.place = kymo_asprintf("%s/%s", s->incoming, id)};
+    char *place KYMO_FREE = c.place, *path KYMO_FREE = kymo_asprintf("%s/%s/tree/" MANIFEST_FILE, s->incoming, id);
+    uint8_t *data KYMO_FREE = NULL;
+    size_t n = 0;
+    if (!place || !path)
+        return raw_no_memory(err);
+    if (!raw_exists(place))
+        return kymo_err_set(err, -ENOENT, "capture %s is not being received", id);
+    *ret = (struct raw_usage){0};
+    add_usage(path, ret);
+    /* Of a manifest that somebody damaged there is no more to be told. */
+    Kymo__Manifest__Capture *m KYMO_CLEANUP(manifest_freep) = NULL;
+    if (kymo_file_read_all(path, MANIFEST_BYTES_MAX, &data, &n, NULL) < 0 || manifest_parse(data, n, &m, NULL) < 0)
+        return 0;
+    c.m = m;
+    for (size_t i = 0; i < m->n_files; i++) {
+        char *part KYMO_FREE = part_path(&c, i);
+        char *kept KYMO_FREE = raw_is_neff(m->files[i]) ? NULL : kept_path(&c, i);
+        add_usage(part, ret);
+        add_usage(kept, ret);
+    }
+    return 0;
+}
+
+uint64_t raw_store_need(const struct raw_store *s, const Kymo__Manifest__Capture *m)
+{
+    uint64_t need = 0;
+    char *published KYMO_FREE = raw_store_manifest_path(s, m->capture_id);
+    if (published && raw_exists(published))
+        return 0;
+    for (size_t i = 0; i < m->n_files; i++) {
+        char *neff KYMO_FREE = raw_is_neff(m->files[i]) ? raw_store_neff_path(s, m->files[i]->sha256.data) : NULL;
+        if (!neff || !raw_exists(neff))
+            need += m->files[i]->size;
+    }
+    return need;
+}
+
 static int open_part(struct raw_capture *c, size_t i, struct kymo_err *err)
 {
     struct incoming_file *f = &c->files[i];

@@ -53,6 +53,17 @@ enum raw_begin {
  */
 int raw_store_begin(struct raw_store *s, const void *manifest, size_t n, struct raw_capture **ret,
                     struct kymo_err *err) KYMO_MUST_CHECK;
+/* What a capture that is being received takes on the disk, without NEFFs that are kept for all. */
+struct raw_usage {
+    uint64_t bytes;
+    int64_t changed_ns; /* since the Unix epoch: when a file of it last changed */
+};
+/* -ENOENT: nothing is there. */
+int raw_store_incoming_usage(const struct raw_store *s, const char *id, struct raw_usage *ret,
+                             struct kymo_err *err) KYMO_MUST_CHECK;
+/* What receiving a capture comes to at most: 0 when it is published; NEFFs that are here take nothing. */
+uint64_t raw_store_need(const struct raw_store *s, const Kymo__Manifest__Capture *m);
+
 /* Gives up what was received of a capture; never touches published ones. */
 int raw_store_discard(struct raw_store *s, const char *id, struct kymo_err *err) KYMO_MUST_CHECK;
 

@@ -536,6 +536,11 @@ void receiver_figures(const struct receiver *r, struct receiver_figures *ret)
     *ret = r->figures;
     ret->open = intakes_open(r->config.intakes);
     ret->waiting = intakes_bytes(r->config.intakes);
+    struct intakes_figures f;
+    intakes_figures(r->config.intakes, &f);
+    ret->incoming = f.captures;
+    ret->incoming_bytes = f.bytes;
+    memcpy(ret->forgotten, f.forgotten, sizeof ret->forgotten);
     ret->trouble = *r->trouble ? r->trouble : NULL;
     for (const struct receiver_conn *c = r->first; c; c = c->next)
         ret->hosts += c->greeted && !c->ending;

@@ -91,6 +91,8 @@ struct receiver_figures {
     uint64_t hosts, open, waiting; /* now: that said hello; captures under way; bytes for the store's thread */
     uint64_t accepted, stored, known, bytes; /* ever: connections; captures; offered though stored; bytes of captures */
     uint64_t refused[RECEIVER_CAUSE_MAX];
+    uint64_t incoming, incoming_bytes;      /* captures in raw/incoming and what they take */
+    uint64_t forgotten[INCOMING_CAUSE_MAX]; /* ever: that nobody went on with */
     const char *trouble; /* why the last capture was not taken for want of room; NULL: the last was taken */
 };
 void receiver_figures(const struct receiver *r, struct receiver_figures *ret);

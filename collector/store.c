@@ -21,6 +21,7 @@ struct store *store_free(struct store *s)
 {
     if (!s)
         return NULL;
+    incoming_free(s->incoming);
     catalog_free(s->catalog);
     raw_store_free(s->raw);
     kymo_file_close(s->lock);
@@ -144,6 +145,8 @@ int store_open(const char *data_path, uint64_t reserve, struct store **ret, stru
         r = path ? catalog_open(path, false, &s->catalog, err) : no_memory(err);
     if (r == 0)
         r = recover(s, err);
+    if (r == 0)
+        r = incoming_new(s->raw, s->catalog, &s->incoming, err);
     if (r == 0)
         *ret = KYMO_TAKE(s);
     return r;

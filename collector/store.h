@@ -6,6 +6,7 @@
 #define KYMO_COLLECTOR_STORE_H
 
 #include "collector/catalog.h"
+#include "collector/incoming.h"
 #include "collector/raw_store.h"
 
 #define STORE_RESERVE_BYTES (64u << 20) /* of the file system, kept from received data */
@@ -15,6 +16,7 @@ struct store {
     int lock;
     struct raw_store *raw;
     struct catalog *catalog;
+    struct incoming *incoming; /* without limits until incoming_configure */
 };
 
 /*

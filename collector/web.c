@@ -52,6 +52,10 @@ static void on_figures(void *ctx, struct api_figures *ret)
         .captures_open = f.open,
         .bytes_received = f.bytes,
         .bytes_waiting = f.waiting,
+        .incoming = f.incoming,
+        .incoming_bytes = f.incoming_bytes,
+        .forgotten_age = f.forgotten[INCOMING_AGE],
+        .forgotten_room = f.forgotten[INCOMING_ROOM],
         .profiles_ready = w->ready,
         .profiles_failed = w->failed,
         .processing_ns = w->processing_ns,
@@ -211,7 +215,7 @@ static void on_capture(void *ctx, const struct api_capture_request *what, struct
 }
 
 /* One line; blanks around it do not count. */
-static int read_token(struct web *w, const char *path, struct kymo_err *err)
+static int read_token(const char *path, char **ret, struct kymo_err *err)
 {
     uint8_t *data KYMO_FREE = NULL;
     size_t n;
@@ -219,10 +223,13 @@ static int read_token(struct web *w, const char *path, struct kymo_err *err)
     if (r < 0)
         return r;
     const char *text = (const char *)data + strspn((const char *)data, " \t\r\n");
-    w->token = kymo_strndup(text, strcspn(text, " \t\r\n"));
-    if (!w->token)
+    char *token KYMO_FREE = kymo_strndup(text, strcspn(text, " \t\r\n"));
+    if (!token)
         return kymo_err_set(err, -ENOMEM, "no memory for the token");
-    return *w->token ? 0 : kymo_err_set(err, -EINVAL, "%s: there is no token in it", path);
+    if (!*token)
+        return kymo_err_set(err, -EINVAL, "%s: there is no token in it", path);
+    *ret = KYMO_TAKE(token);
+    return 0;
 }
 
 static int copy_texts(struct web *w, const struct collector_config *v, struct kymo_err *err)
@@ -236,7 +243,7 @@ static int copy_texts(struct web *w, const struct collector_config *v, struct ky
         whole = (w->names[i] = kymo_strdup(v->http_names.items[i])) != NULL;
     if (!whole)
         return kymo_err_set(err, -ENOMEM, "no memory for the HTTP server");
-    return v->http_token_file ? read_token(w, v->http_token_file, err) : 0;
+    return v->http_token_file ? read_token(v->http_token_file, &w->token, err) : 0;
 }
 
 static void web_freep(struct web **w)
@@ -246,11 +253,16 @@ static void web_freep(struct web **w)
     web_free(*w);
 }
 
+static int open_tls(const struct collector_config *v, struct tls_context **ret, struct kymo_err *err)
+{
+    const struct tls_files files = {.cert = v->http_cert, .key = v->http_key, .any_client = true};
+    return v->http_cert ? tls_context_new(TLS_SERVER, &files, ret, err) : 0;
+}
+
 static int start(struct web *w, uv_loop_t *loop, struct net *net, const struct collector_config *v,
                  struct kymo_err *err)
 {
-    const struct tls_files files = {.cert = v->http_cert, .key = v->http_key};
-    int r = v->http_cert ? tls_context_new(TLS_SERVER, &files, &w->tls, err) : 0;
+    int r = open_tls(v, &w->tls, err);
     const struct api_source source = {
         .figures = on_figures, .hosts = on_hosts, .reprocess = on_reprocess, .capture = on_capture, .ctx = w};
     if (r == 0)
@@ -310,6 +322,56 @@ struct web *web_free(struct web *w)
     kymo_free(w->data_path);
     kymo_free(w);
     return NULL;
+}
+
+struct web_secrets {
+    struct tls_context *tls;
+    char *token;
+};
+
+struct web_secrets *web_secrets_free(struct web_secrets *s)
+{
+    if (!s)
+        return NULL;
+    tls_context_free(s->tls);
+    kymo_free(s->token);
+    kymo_free(s);
+    return NULL;
+}
+
+static void secrets_freep(struct web_secrets **s)
+{
+    web_secrets_free(*s);
+}
+
+int web_secrets_read(const struct web *w, const struct collector_settings *settings, struct web_secrets **ret,
+                     struct kymo_err *err)
+{
+    const struct collector_config *v = &settings->values;
+    struct web_secrets *s KYMO_CLEANUP(secrets_freep) = KYMO_NEW(struct web_secrets);
+    if (!s)
+        return kymo_err_set(err, -ENOMEM, "no memory for the HTTP server's certificate");
+    if (!w->tls != !v->http_cert)
+        return kymo_err_set(err, -EINVAL, "HTTP cannot %s TLS while running", w->tls ? "give up" : "begin with");
+    int r = open_tls(v, &s->tls, err);
+    if (r == 0 && v->http_token_file)
+        r = read_token(v->http_token_file, &s->token, err);
+    if (r == 0)
+        r = http_check_token(w->http, s->token, err);
+    if (r == 0)
+        *ret = KYMO_TAKE(s);
+    return r;
+}
+
+void web_secrets_take(struct web *w, struct web_secrets *s)
+{
+    const struct web_secrets old = {w->tls, w->token};
+    http_set_token(w->http, s->token);
+    http_set_tls(w->http, s->tls);
+    w->tls = s->tls;
+    w->token = s->token;
+    *s = old;
+    web_secrets_free(s);
 }
 
 int web_port(const struct web *w)

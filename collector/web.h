@@ -20,6 +20,15 @@ void web_close(struct web *w);
 struct web *web_free(struct web *w);
 int web_port(const struct web *w);
 
+/* Certificate and token of settings that are read again; nothing changes yet. -EINVAL: TLS cannot come or go while it
+ * runs. */
+struct web_secrets;
+int web_secrets_read(const struct web *w, const struct collector_settings *settings, struct web_secrets **ret,
+                     struct kymo_err *err) KYMO_MUST_CHECK;
+struct web_secrets *web_secrets_free(struct web_secrets *s); /* NULL is fine; returns NULL */
+/* From now on they hold: for new connections, and for the next request. */
+void web_secrets_take(struct web *w, struct web_secrets *s);
+
 /* What the store's thread says (store_thread.h), for the figures. */
 void web_profile_changed(struct web *w, const struct catalog_profile *p);
 void web_trouble(struct web *w, const char *text); /* NULL: it is over */

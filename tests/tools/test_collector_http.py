@@ -1,16 +1,19 @@
 """The HTTP API of kymo-collector itself, over a store with a simulated capture: what it says is as described, and kymo's commands
 work through it."""
 
+import http.client
 import json
 from pathlib import Path
 import re
 import signal
+import ssl
 import subprocess
+import time
 
 import pytest
 
 from api_server import BUILD, Server
-from test_api import call, operations
+from test_api import DOCUMENT, call, operations
 
 BIN = BUILD / "bin"
 
@@ -96,3 +99,64 @@ def test_nobody_to_ask(collector):
     status, data = call(collector, "POST", "/api/v1/captures", {"job": "train"})
     assert status in (202, 404) and (status == 404 or data == {"hosts": []})
     assert call(collector, "POST", "/api/v1/captures", {"host": "nobody"})[0] == 404
+
+
+def test_description(collector):
+    assert call(collector, "GET", "/api/v1/openapi.json") == (200, DOCUMENT)
+
+
+def make_certificate(folder, name):
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
+                    "/CN=" + name, "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", folder / "http.key", "-out",
+                    folder / "http.pem"], check=True, capture_output=True)
+    return (folder / "http.pem").read_text()
+
+
+def ask(server, authority, token):
+    """The status of a request over TLS to a server that this certificate speaks for."""
+    context = ssl.create_default_context(cadata=authority)
+    connection = http.client.HTTPSConnection("127.0.0.1", server.port, timeout=30, context=context)
+    try:
+        connection.request("GET", "/api/v1/status", headers={"Authorization": "Bearer " + token})
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def reload(server, folder, words):
+    """Reads the log on from here, until it says so."""
+    log = Path(server.log.name)
+    begin = log.stat().st_size
+    server.process.send_signal(signal.SIGHUP)
+    deadline = time.monotonic() + 60
+    while words not in log.read_text()[begin:]:
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.02)
+
+
+def test_reload_of_secrets(tmp_path):
+    """New certificates and tokens hold from SIGHUP on; what is wrong with them changes nothing."""
+    ports, token = tmp_path / "ports", tmp_path / "token"
+    old = make_certificate(tmp_path, "old")
+    token.write_text("the-first-token-of-all\n")
+    with Collector(tmp_path / "store", "--http-cert", tmp_path / "http.pem", "--http-key", tmp_path / "http.key", "--http-token-file",
+                   token, "--ports-file", ports) as server:
+        # Whole before the line on stdout was written.
+        assert f"http={server.port}\n" in ports.read_text() and ports.read_text().startswith("uplink=")
+        assert ask(server, old, "the-first-token-of-all") == 200
+        new = make_certificate(tmp_path, "new")
+        token.write_text("the-second-token-of-all\n")
+        assert ask(server, old, "the-first-token-of-all") == 200
+        reload(server, tmp_path, "settings are read again")
+        assert ask(server, new, "the-second-token-of-all") == 200
+        assert ask(server, new, "the-first-token-of-all") == 401
+        with pytest.raises(ssl.SSLCertVerificationError):
+            ask(server, old, "the-second-token-of-all")
+        for broken, content, words in ((token, "short", "a token has"), (token, " \n", "there is no token in it"),
+                                       (tmp_path / "http.pem", "nonsense", "http.pem"), (tmp_path / "http.key", "nonsense", "http.key")):
+            kept = broken.read_text()
+            broken.write_text(content)
+            reload(server, tmp_path, "the former settings stay")
+            broken.write_text(kept)
+            assert words in Path(server.log.name).read_text()
+            assert ask(server, new, "the-second-token-of-all") == 200

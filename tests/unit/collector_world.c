@@ -28,11 +28,11 @@ static ssize_t faulty_pwrite(int fd, const void *buf, size_t n, off_t off)
 
 static int faulty_fsync(int fd)
 {
-    int error = atomic_load(&world_sync_error), ms = atomic_load(&world_sync_ms);
-    const struct timespec t = {ms / 1000, (ms % 1000) * 1000000L};
+    const struct timespec t = {0, 1000000};
     (void)fd;
-    if (ms)
+    for (int ms = 0; ms < atomic_load(&world_sync_ms); ms++)
         (void)nanosleep(&t, NULL);
+    int error = atomic_load(&world_sync_error);
     errno = error;
     return error ? -1 : 0;
 }
@@ -119,9 +119,19 @@ void collector_world_turn(struct collector_world *w, unsigned ms)
     (void)collector_world_run(w, NULL, 0, ms);
 }
 
+void collector_world_wait_bytes(struct collector_world *w, uint64_t n)
+{
+    struct receiver_figures f = {0};
+    for (unsigned ms = 0; ms < WORLD_WAIT_MS && f.bytes < n; ms++) {
+        collector_world_turn(w, 1);
+        receiver_figures(w->receiver, &f);
+    }
+    assert_true(f.bytes >= n);
+}
+
 void collector_world_stop(struct collector_world *w)
 {
-    uint64_t end = uv_hrtime() + 10000000000u;
+    uint64_t end = uv_hrtime() + (uint64_t)WORLD_WAIT_MS * 1000000;
     if (!w->receiver)
         return;
     w->ended = false;

@@ -8,10 +8,11 @@
 #include "tests/unit/uplink_peer.h"
 
 #define WORLD_PEERS 8
+#define WORLD_WAIT_MS 60000 /* for what must come about, on any machine */
 
 /* Of the raw store's files; any thread. */
 extern atomic_int world_write_error, world_sync_error; /* errno of every such call; 0: none */
-extern atomic_int world_sync_ms;                       /* how long each sync takes */
+extern atomic_int world_sync_ms; /* how long each sync takes; one that waits sees what it becomes */
 
 struct collector_world {
     uv_loop_t loop;
@@ -38,6 +39,8 @@ struct uplink_peer *collector_world_peer(struct collector_world *w, const char *
 /* Turns the loop until *flag is at least n, or ms have passed: then false. */
 bool collector_world_run(struct collector_world *w, const size_t *flag, size_t n, unsigned ms);
 void collector_world_turn(struct collector_world *w, unsigned ms);
+/* Turns the loop until so many bytes of captures have come in. */
+void collector_world_wait_bytes(struct collector_world *w, uint64_t n);
 /* A capture of one NTFF of n bytes from this seed, and a NEFF unless neff is NULL. */
 void collector_world_add(struct uplink_peer *p, const char *id, unsigned seed, size_t n, const void *neff,
                          size_t neff_n);

@@ -15,7 +15,7 @@
 #include "base/file.h"
 #include "collector/http.h"
 
-#define ROUNDS 2000 /* of the loop, a millisecond each, until something is missing */
+#define ROUNDS 30000 /* of the loop, a millisecond each, until something is missing */
 
 struct world {
     uv_loop_t loop;

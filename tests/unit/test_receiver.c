@@ -46,7 +46,7 @@ static struct uplink_peer *connect_peer(const char *host)
 
 static void wait_stored(struct uplink_peer *p, size_t n)
 {
-    if (!collector_world_run(&w, &p->stored, n, 10000))
+    if (!collector_world_run(&w, &p->stored, n, WORLD_WAIT_MS))
         fail_msg("stored %zu of %zu: %s", p->stored, n, p->n ? p->captures[0].text : "");
 }
 
@@ -102,14 +102,14 @@ static void nobody_waits_for_a_neff_for_ever(void **state)
     struct uplink_peer *slow = connect_peer("slow"), *other, *gone;
     slow->stall_after = 1000;
     collector_world_add(slow, "s", 1, 10, neff, sizeof neff);
-    assert_true(collector_world_run(&w, &slow->hellos, 1, 5000));
-    collector_world_turn(&w, 30);
+    assert_true(collector_world_run(&w, &slow->hellos, 1, WORLD_WAIT_MS));
+    collector_world_wait_bytes(&w, 1000);
     other = connect_peer("other");
     collector_world_add(other, "o", 2, 10, neff, sizeof neff);
     /* One that waits may go away as well. */
     gone = connect_peer("gone");
     collector_world_add(gone, "g", 3, 10, neff, sizeof neff);
-    assert_true(collector_world_run(&w, &gone->hellos, 1, 5000));
+    assert_true(collector_world_run(&w, &gone->hellos, 1, WORLD_WAIT_MS));
     uplink_peer_disconnect(gone);
     wait_stored(other, 1);
     assert_int_equal(slow->stored, 0);
@@ -121,7 +121,7 @@ static void nobody_waits_for_a_neff_for_ever(void **state)
 
 static void wait_refused(struct uplink_peer *p, int why, const char *text)
 {
-    assert_true(collector_world_run(&w, &p->refusals, p->refusals + 1, 10000));
+    assert_true(collector_world_run(&w, &p->refusals, p->refusals + 1, WORLD_WAIT_MS));
     assert_int_equal(p->captures[0].why, why);
     if (!strstr(p->captures[0].text, text))
         fail_msg("\"%s\" does not say \"%s\"", p->captures[0].text, text);
@@ -157,8 +157,8 @@ static void a_full_disk_in_the_middle(void **state)
     struct uplink_peer *p = connect_peer("h1");
     p->stall_after = 1 << 19;
     collector_world_add(p, "f", 1, BIG, NULL, 0);
-    assert_true(collector_world_run(&w, &p->hellos, 1, 5000));
-    collector_world_turn(&w, 50);
+    assert_true(collector_world_run(&w, &p->hellos, 1, WORLD_WAIT_MS));
+    collector_world_wait_bytes(&w, 1 << 18);
     atomic_store(&world_write_error, ENOSPC);
     p->stall_after = 0;
     wait_refused(p, FULL, "No space left");
@@ -179,8 +179,8 @@ static void a_failed_sync_is_not_trusted(void **state)
     struct uplink_peer *q = connect_peer("h2");
     q->stall_after = 1000;
     collector_world_add(q, "f", 1, BIG, NULL, 0);
-    assert_true(collector_world_run(&w, &q->hellos, 1, 5000));
-    collector_world_turn(&w, 50);
+    assert_true(collector_world_run(&w, &q->hellos, 1, WORLD_WAIT_MS));
+    collector_world_wait_bytes(&w, 10 + 1000);
     atomic_store(&world_sync_error, EIO);
     q->stall_after = 0;
     wait_refused(q, IO_ERROR, "");
@@ -193,13 +193,14 @@ static void a_slow_disk_keeps_nobody_from_talking(void **state)
 {
     (void)state;
     collector_world_open(&w);
-    atomic_store(&world_sync_ms, 100);
+    atomic_store(&world_sync_ms, 2 * WORLD_WAIT_MS);
     struct uplink_peer *p = connect_peer("h1");
     collector_world_add(p, "a", 1, 1000, NULL, 0);
-    assert_true(collector_world_run(&w, &p->hellos, 1, 5000));
+    assert_true(collector_world_run(&w, &p->hellos, 1, WORLD_WAIT_MS));
     struct uplink_peer *q = connect_peer("h2");
-    assert_true(collector_world_run(&w, &q->hellos, 1, 5000));
+    assert_true(collector_world_run(&w, &q->hellos, 1, WORLD_WAIT_MS));
     assert_int_equal(p->stored, 0);
+    atomic_store(&world_sync_ms, 0);
     wait_stored(p, 1);
 }
 
@@ -222,7 +223,7 @@ static void memory_is_bounded(void **state)
     }
     atomic_store(&world_sync_ms, 15);
     uint64_t most = 0;
-    for (int turn = 0; turn < 4000 && p[0]->stored + p[1]->stored + p[2]->stored + p[3]->stored < 4; turn++) {
+    for (int turn = 0; turn < 12000 && p[0]->stored + p[1]->stored + p[2]->stored + p[3]->stored < 4; turn++) {
         collector_world_turn(&w, 5);
         most = intakes_bytes(w.intakes) > most ? intakes_bytes(w.intakes) : most;
     }
@@ -277,8 +278,8 @@ static void a_daemon_that_comes_again_goes_on(void **state)
     struct uplink_peer *old = connect_peer("h1"), *new, *other;
     old->stall_after = 1 << 20;
     collector_world_add(old, "c", 1, BIG, NULL, 0);
-    assert_true(collector_world_run(&w, &old->hellos, 1, 5000));
-    collector_world_turn(&w, 50);
+    assert_true(collector_world_run(&w, &old->hellos, 1, WORLD_WAIT_MS));
+    collector_world_wait_bytes(&w, 1 << 19);
     /* Somebody else's capture. */
     other = connect_peer("h2");
     other->give_up = true;
@@ -300,8 +301,8 @@ static void a_restart_goes_on(void **state)
     p->stall_after = BIG / 2;
     collector_world_add(p, "c", 1, BIG, NULL, 0);
     collector_world_add(p, "d", 2, BIG, neff, 5000);
-    assert_true(collector_world_run(&w, &p->hellos, 1, 5000));
-    collector_world_turn(&w, 100);
+    assert_true(collector_world_run(&w, &p->hellos, 1, WORLD_WAIT_MS));
+    collector_world_wait_bytes(&w, BIG / 4);
     uplink_peer_disconnect(p);
     collector_world_stop(&w);
     collector_world_open(&w);
@@ -355,14 +356,14 @@ static void keeps_what_a_host_lost(void **state)
     (void)state;
     collector_world_open(&w);
     struct uplink_peer *p = connect_peer("h1");
-    assert_true(collector_world_run(&w, &p->hellos, 1, 5000));
+    assert_true(collector_world_run(&w, &p->hellos, 1, WORLD_WAIT_MS));
     tell_losses(p, 3);
-    assert_true(collector_world_run(&w, &p->losses_kept, 1, 5000));
+    assert_true(collector_world_run(&w, &p->losses_kept, 1, WORLD_WAIT_MS));
     assert_int_equal(captures_lost(), 3);
     /* Several at once: those that find the first under way are not answered, and nobody is hurt. */
     for (uint64_t i = 0; i < 20; i++)
         tell_losses(p, 5);
-    assert_true(collector_world_run(&w, &p->losses_kept, 2, 5000));
+    assert_true(collector_world_run(&w, &p->losses_kept, 2, WORLD_WAIT_MS));
     assert_int_equal(captures_lost(), 5);
     assert_int_equal(p->breaks, 0);
 }
@@ -399,7 +400,7 @@ static void asks_for_captures(void **state)
 {
     (void)state;
     collector_world_open(&w);
-    struct receiver_request q = {.job = "train", .mode = "model", .has_step = true, .step = 7, .timeout_ms = 100};
+    struct receiver_request q = {.job = "train", .mode = "model", .has_step = true, .step = 7, .timeout_ms = 60000};
     struct answers a = {0};
     struct kymo_err err = {0};
     uint64_t id;
@@ -407,25 +408,33 @@ static void asks_for_captures(void **state)
     struct uplink_peer *good = connect_peer("good"), *bad = connect_peer("bad"), *mute = connect_peer("mute");
     bad->refuse = "no such job here";
     mute->silent = true;
-    assert_true(collector_world_run(&w, &good->hellos, 1, 5000) && collector_world_run(&w, &bad->hellos, 1, 5000) &&
-                collector_world_run(&w, &mute->hellos, 1, 5000));
+    assert_true(collector_world_run(&w, &good->hellos, 1, WORLD_WAIT_MS) &&
+                collector_world_run(&w, &bad->hellos, 1, WORLD_WAIT_MS) &&
+                collector_world_run(&w, &mute->hellos, 1, WORLD_WAIT_MS));
+    /* One that does not answer in time. */
+    q.host = "mute";
+    q.timeout_ms = 100;
     assert_int_equal(receiver_request(w.receiver, &q, on_answered, &a, &id, &err), 0);
-    assert_true(collector_world_run(&w, &a.calls, 1, 5000));
+    assert_true(collector_world_run(&w, &a.calls, 1, WORLD_WAIT_MS));
+    assert_int_equal(answer_of(&a, "mute")->code, -ETIMEDOUT);
+    /* All: some answer, and one goes. */
+    q.host = NULL;
+    q.timeout_ms = 60000;
+    assert_int_equal(receiver_request(w.receiver, &q, on_answered, &a, &id, &err), 0);
+    collector_world_run(&w, &good->requests, 1, WORLD_WAIT_MS);
+    collector_world_run(&w, &bad->requests, 1, WORLD_WAIT_MS);
+    collector_world_turn(&w, 100);
+    uplink_peer_disconnect(mute);
+    assert_true(collector_world_run(&w, &a.calls, 2, WORLD_WAIT_MS));
     assert_int_equal(a.n, 3);
     assert_int_equal(answer_of(&a, "good")->code, 0);
     assert_string_equal(a.id, "wanted-1");
     assert_int_equal(answer_of(&a, "bad")->code, -ECONNREFUSED);
     assert_int_equal(answer_of(&a, "bad")->why, KYMO__WIRE__REFUSAL__REASON__NOT_FOUND);
     assert_string_equal(answer_of(&a, "bad")->text, "no such job here");
-    assert_int_equal(answer_of(&a, "mute")->code, -ETIMEDOUT);
-    /* One host alone; one that goes; nobody who listens. */
+    assert_int_equal(answer_of(&a, "mute")->code, -EPIPE);
+    /* Nobody who listens. */
     q.host = "mute";
-    q.timeout_ms = 60000;
-    assert_int_equal(receiver_request(w.receiver, &q, on_answered, &a, &id, &err), 0);
-    uplink_peer_disconnect(mute);
-    assert_true(collector_world_run(&w, &a.calls, 2, 5000));
-    assert_int_equal(a.n, 1);
-    assert_int_equal(a.list[0].code, -EPIPE);
     assert_int_equal(receiver_request(w.receiver, &q, on_answered, &a, &id, &err), -ENOENT);
     q.host = "good";
     good->silent = true;
@@ -456,6 +465,65 @@ static void says_why_it_cannot_start(void **state)
     assert_int_equal(store_thread_new(&sc, &t, &err), -ENOENT);
 }
 
+static uint64_t count_forgotten(enum incoming_cause cause)
+{
+    struct receiver_figures f;
+    receiver_figures(w.receiver, &f);
+    return f.forgotten[cause];
+}
+
+/* Two do not fit: the second comes later, and gets the room of the first once that has been let alone. */
+static void limits_on_what_is_not_complete(void **state)
+{
+    (void)state;
+    w.intakes_config.limits = (struct incoming_limits){.max_bytes = BIG + (1u << 20), .still_ms = 1};
+    collector_world_open(&w);
+    struct uplink_peer *p = connect_peer("h1"), *q;
+    p->stall_after = BIG / 2;
+    collector_world_add(p, "a", 1, BIG, NULL, 0);
+    collector_world_wait_bytes(&w, BIG / 4);
+    q = connect_peer("h2");
+    collector_world_add(q, "b", 2, BIG, NULL, 0);
+    wait_refused(q, FULL, "incoming-max = ");
+    assert_string_equal(collector_world_state(&w, "a", reason), "receiving");
+    assert_string_equal(collector_world_state(&w, "b", reason), "receiving");
+    assert_non_null(strstr(reason, "must come later"));
+    uplink_peer_disconnect(p);
+    wait_stored(q, 1);
+    assert_int_equal(count_forgotten(INCOMING_ROOM), 1);
+    assert_string_equal(collector_world_state(&w, "a", reason), "");
+    /* Its host has it still. */
+    p->stall_after = 0;
+    uplink_peer_connect(p, receiver_port(w.receiver));
+    wait_stored(p, 1);
+    collector_world_check(&w, "a", 1, BIG);
+    collector_world_check(&w, "b", 2, BIG);
+    assert_int_equal(count_forgotten(INCOMING_AGE), 0);
+}
+
+static void nobody_goes_on_with_it(void **state)
+{
+    (void)state;
+    w.intakes_config.limits = (struct incoming_limits){.max_age_ms = 100};
+    collector_world_open(&w);
+    struct uplink_peer *p = connect_peer("h1");
+    p->stall_after = BIG / 2;
+    collector_world_add(p, "a", 1, BIG, NULL, 0);
+    collector_world_wait_bytes(&w, BIG / 4);
+    /* While its host is here it may be as slow as it likes. */
+    collector_world_turn(&w, 1500);
+    assert_int_equal(count_forgotten(INCOMING_AGE), 0);
+    uplink_peer_disconnect(p);
+    for (unsigned ms = 0; ms < WORLD_WAIT_MS && !count_forgotten(INCOMING_AGE); ms++)
+        collector_world_turn(&w, 1);
+    assert_string_equal(collector_world_state(&w, "a", reason), "");
+    p->stall_after = 0;
+    uplink_peer_connect(p, receiver_port(w.receiver));
+    wait_stored(p, 1);
+    collector_world_check(&w, "a", 1, BIG);
+    assert_int_equal(count_forgotten(INCOMING_AGE), 1);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -471,6 +539,8 @@ int main(void)
         T(what_does_not_fit_together_is_refused),
         T(a_daemon_that_comes_again_goes_on),
         T(a_restart_goes_on),
+        T(limits_on_what_is_not_complete),
+        T(nobody_goes_on_with_it),
         T(keeps_what_a_host_lost),
         T(asks_for_captures),
         T(says_why_it_cannot_start),
