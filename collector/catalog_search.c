@@ -117,7 +117,8 @@ static int next_match(struct catalog *c, sqlite3_stmt *s, int match, const struc
         at->given++;
         return 1;
     }
-    return r;
+    /* Out of time behind a row that does not match, r is still that row's. */
+    return r < 0 ? r : 0;
 }
 
 static int end_page(const struct cursor *at, struct catalog_place *ret_next)

@@ -9,7 +9,7 @@ import subprocess
 
 BUILD = Path(os.environ.get("KYMO_BUILD", "build")).resolve()
 SERVER = BUILD / "bin" / "api-server"
-TIMEOUT = 30
+TIMEOUT = 60
 
 
 class Server:

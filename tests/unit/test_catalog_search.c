@@ -185,6 +185,18 @@ static void test_budget(void **state)
     assert_int_equal(r, 0);
     assert_int_equal(f->n, ROWS);
     assert_in_range(pages, 5, ROWS);
+    /* Nor do they hold what does not match. */
+    f->n = 0;
+    q.text = "nobody has this";
+    q.after = NULL;
+    kymo_clock_set_ops(&slow);
+    while ((r = catalog_search(catalog, &q, add, f, &next, NULL)) == 1) {
+        after = next;
+        q.after = &after;
+    }
+    kymo_clock_set_ops(NULL);
+    assert_int_equal(r, 0);
+    assert_int_equal(f->n, 0);
     kymo_free(f);
 }
 
