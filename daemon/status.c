@@ -256,6 +256,16 @@ static Kymo__Control__CollectorStatus *make_link(struct status *s, const struct 
     return to;
 }
 
+/* Why the spool is not as it should be; "": it is. */
+static const char *spool_reason(const struct outbox_status *o)
+{
+    if (o->spool.stopped)
+        return "it was full; it takes captures again when a quarter of it is free";
+    if (o->trouble[0])
+        return o->trouble;
+    return o->spool.full ? "the disk is full; its reserve is given up" : "";
+}
+
 static void add_outbox(struct status *s, struct outbox *outbox, uint64_t now_ms)
 {
     Kymo__Control__StatusReply *r = &s->reply;
@@ -265,7 +275,7 @@ static void add_outbox(struct status *s, struct outbox *outbox, uint64_t now_ms)
     SET(r, spool_max_bytes, o.spool_bytes_max);
     SET(r, spool_pending, o.spool.pending.captures);
     r->spool_state = text(s, status_spool_state(&o), WIRE_ID_MAX);
-    r->spool_reason = text(s, o.trouble, WIRE_TEXT_MAX);
+    r->spool_reason = text(s, spool_reason(&o), WIRE_TEXT_MAX);
     for (uint32_t cause = 1; cause <= SPOOL_CAUSES_N; cause++) {
         const struct spool_amount *lost = &o.spool.lost_since_open[cause];
         if (lost->captures)

@@ -278,6 +278,7 @@ void spool_sweep(struct spool *s)
     }
     if (s->full)
         spool_refill_reserve(s);
+    s->stopped = spool_is_stopped(s);
 }
 
 /* ---- open and close ---- */

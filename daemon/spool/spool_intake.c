@@ -43,12 +43,17 @@ static bool fits(const struct spool *s, uint64_t bytes, uint64_t copied, bool ca
            free_bytes - s->limits.floor_bytes >= copied;
 }
 
+bool spool_is_stopped(const struct spool *s)
+{
+    return s->stopped && spool_used_bytes(s) > s->limits.bytes_max / 4 * 3;
+}
+
 int spool_make_room(struct spool *s, uint64_t bytes, uint64_t copied, bool capture, uint32_t *cause,
                     struct kymo_err *err)
 {
     uint32_t ignored = 0;
     cause = cause ? cause : &ignored;
-    if (s->stopped && spool_used_bytes(s) > s->limits.bytes_max / 4 * 3) {
+    if (spool_is_stopped(s)) {
         *cause = SPOOL_STOPPED;
         return kymo_err_set(err, -ENOSPC, "%s: the spool is stopped until a quarter of it is free", s->dir);
     }

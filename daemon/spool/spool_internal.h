@@ -58,6 +58,8 @@ void spool_sweep(struct spool *s);
 int spool_append_lost(struct spool *s, const struct spool_entry *e, uint64_t bytes, uint32_t cause, bool in_captures,
                       struct kymo_err *err) KYMO_MUST_CHECK;
 
+/* Policy stop is in force: it was full, and a quarter of it is not free yet. */
+bool spool_is_stopped(const struct spool *s);
 /*
  * Room for bytes more, copied of which are not on the disk yet, and one more capture if wanted. -ENOSPC: the policy
  * found none; *cause (may be NULL) says which loss that is.

@@ -238,8 +238,8 @@ static void test_policy_newest_and_stop_refuse(void **state)
     assert_int_equal(add(s, "h", 10, NULL), -ENOSPC);
     assert_int_equal(status_of(s).lost_by_cause[SPOOL_STOPPED].captures, 1);
     deliver(s, seq[0]);
-    assert_int_equal(add(s, "i", 10, NULL), 0);
     assert_false(status_of(s).stopped);
+    assert_int_equal(add(s, "i", 10, NULL), 0);
     spool_close(s);
 }
 
