@@ -1,5 +1,6 @@
 """A host with a daemon, a collector, and simulated jobs, on loopback below one directory. Every process is ended by pid."""
 
+from contextlib import closing
 from pathlib import Path
 import json
 import os
@@ -14,13 +15,17 @@ from profiles import BIN, INSTANCES, make_neff
 LIMIT = 120  # seconds that anything may take
 HOOK = BIN.parent / "lib" / "libkymo-hook.so"
 
+# A shell that runs this in the background lets it ignore what its jobs are to react to.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
-def wait(what, condition, seconds=LIMIT):
+
+def wait(what, condition, seconds=LIMIT, pause=0.05):
     """What condition returns once that is true."""
     until = time.monotonic() + seconds
     while not (value := condition()):
         assert time.monotonic() < until, f"waited too long for {what}"
-        time.sleep(0.05)
+        time.sleep(pause)
     return value
 
 
@@ -72,7 +77,7 @@ class World:
         self.data, self.truth = self.directory / "data", self.directory / "truth"
         self.sockets, self.host, self.sysfs = self.directory / "s", self.directory / "host", self.directory / "sysfs"
         for folder in (self.sockets, self.truth, self.sysfs):
-            folder.mkdir(parents=True)
+            folder.mkdir()
         self.daemon_options, self.collector_options = daemon, collector
         self.jobs, self.daemon, self.collector, self.device, self.port = [], None, None, None, 0
         self.announced = set()
@@ -141,16 +146,28 @@ class World:
         self.jobs.append(Job(name, self.directory, (*host, *programs, *options), environment))
         return self.jobs[-1]
 
+    def wait_ranks(self, ranks):
+        """Until the daemon that runs now has heard of so many."""
+        def known():
+            log = self.log("daemon")
+            return log[log.rfind("hooks at"):].count("is process") >= ranks or self.jobs[-1].is_over()
+        wait("the ranks", known)
+
     def kymo(self, *command):
         done = subprocess.run([str(c) for c in (BIN / "kymo", *command)], capture_output=True, text=True, timeout=LIMIT)
         return done.returncode, done.stdout, done.stderr
+
+    @staticmethod
+    def parse(out):
+        """The captures that `kymo capture --json` tells of."""
+        return json.loads(out)["captures"] if out else []
 
     def capture(self, *options, until="sent"):
         """[(id, state, text)] of captures asked for, once they have ended; asked for again while no rank can be captured."""
         def ask():
             code, out, err = self.kymo("capture", "--socket", self.sockets, "--json", "--wait=60", "--until", until, *options)
             assert not all(job.is_over() for job in self.jobs), f"the job is over: {out}{err}"
-            return json.loads(out)["captures"] if out else None
+            return self.parse(out)
         found = [(c["id"], c["state"], c.get("text", "")) for c in wait("a capture", ask, 30)]
         self.announced |= {i for i, state, _ in found if state in ("saved", "spooled", "sent")}
         return found
@@ -166,16 +183,16 @@ class World:
             status = self.status()
             states = {s["name"]: s["count"] for s in status["states"]}
             return states["under-way"] == 0 and status["spool_pending"] == 0
-        wait("the daemon to send all", sent)
+        wait("the daemon to send all", sent, pause=0.2)
 
         def made():
             rows = captures.profiles(BIN, self.data)
             return all(row["state"] in ("ready", "failed") for row in rows) and (rows or [None])
-        return wait("the profiles", made)
+        return wait("the profiles", made, pause=0.2)
 
     def host_losses(self):
         """{cause: captures} that the collector was told of."""
-        with sqlite3.connect(f"file:{self.data}/catalog.db?mode=ro", uri=True) as db:
+        with closing(sqlite3.connect(f"file:{self.data}/catalog.db?mode=ro", uri=True)) as db:
             return dict(db.execute("SELECT cause, sum(captures) FROM host_losses GROUP BY cause"))
 
     def check(self, lossless=True):
