@@ -2,7 +2,7 @@
 """Kills kymod, kymo-collector and kymo-process at random moments under simulated jobs, and holds what arrived against
 what the jobs' hooks finished.
 
-    tests/crash/loop.py [--kills N] [--batch N] [--seconds S] [--build DIR] [--seed N] [--log FILE | --no-log]
+    tests/crash/loop.py [--kills N] [--batch N] [--seconds S] [--squeeze] [--build DIR] [--seed N] [--log FILE | --no-log]
 
 Each batch starts long jobs and one short one after another, kills with SIGKILL every fraction of a second, one or both ends
 at once, and restarts at once (now and then one is asked to stop in order instead, which must succeed). Half of the kills
@@ -10,7 +10,8 @@ come some milliseconds after something happened that takes several steps: a hook
 receive one, or published one. Then it lets all settle, and checks:
 
 - each capture that a hook finished (its name appeared in the intake, as inotify tells) is in raw/captures, put there once
-  and as its manifest says, or a loss row with a cause stands for it
+  and as its manifest says, or a loss row with a cause stands for it at the collector; with --squeeze the spool is small and the
+  collector stays down for seconds now and then, so that captures are given up
 - each of its profiles is ready; nothing is left half-done; kymo verify closes; kymo spool check finds nothing
 - the jobs wrote what they write without kymo, and ended as they do then
 
@@ -24,7 +25,6 @@ import hashlib
 import json
 import os
 import random
-import re
 import select
 import shutil
 import signal
@@ -49,6 +49,7 @@ SETTLE_S = 180
 JOBS = (("small", 8, 2, 0, 0), ("large", 1200, 1, 8, 0), ("short", 60, 1, 16, 40))
 STEP_MS = 40
 STOPS = 0.1  # of all
+AWAY = (1, 6)  # s that a collector stays down with --squeeze
 EVENT_S = 0.04  # after an event
 PROFILE_KILLS_MAX = 2  # the third one is the profile's last: work_queue.h
 VERIFY_SAMPLE = 5
@@ -131,14 +132,16 @@ def manifest_files(path):
 class Loop:
     """Collector and daemon on one data directory, and the captures of all batches of this run."""
 
-    def __init__(self, build, work, seed):
+    def __init__(self, build, work, seed, squeeze):
         self.bin, self.work, self.random = build / "bin", work, random.Random(seed)
         self.hook = build / "lib" / "libkymo-hook.so"
         self.data, self.host = work / "data", work / "host"
         self.programs, self.jobs, self.asking = {}, {}, []
         self.kills = dict.fromkeys(("kymod", "kymo-collector", "kymo-process"), 0)
         self.profile_kills = {}
+        self.squeeze = squeeze
         self.finished, self.arrived, self.checked = set(), {}, set()
+        self.lost, self.interrupted = 0, 0  # of the batches before
         self.written = {}  # SHA-256 of NTFFs as the job wrote them, by capture: of those that could be read in time
         self.neffs, self.plain = {}, {}
         for name, nops, *_ in JOBS:
@@ -155,6 +158,7 @@ class Loop:
         (work / "kymod.conf").write_text(
             f"data-dir = {self.host}\nsocket-dir = {work}\nmetrics = 0\nspool-floor = 0\nperiod = 1\njitter = 0.3\n"
             f"host = crash\ncollector = 127.0.0.1:{port}\ncpu-limit = 0\ndisk-limit = 0\n"
+            + ("spool-bytes = 2M\nspool-capture-bytes = 1M\n" if squeeze else "")
         )
         self.commands = {
             "kymo-collector": ["--data-path", self.data, "--listen", f"127.0.0.1:{port}", "--http", "off", "--retry", "1"],
@@ -268,9 +272,11 @@ class Loop:
         for name in names:
             self.programs[name].kill()
         for name in names:
-            self.programs[name].wait()
+            self.programs.pop(name).wait()
             self.kills[name] += 1
         for name in names:
+            if name == "kymo-collector" and self.squeeze and self.random.random() < 0.3:
+                self.pause(self.random.uniform(*AWAY))
             self.start(name)
 
     def job_command(self, job, steps, *more):
@@ -342,11 +348,17 @@ class Loop:
         pending = [p.name for p in (self.host / "spool" / "captures").iterdir()]
         if pending or [p.name for p in (self.host / "spool" / "staging").iterdir()]:
             return f"the spool holds {pending}; status {status}"
-        incoming = [p.name for p in (self.data / "raw" / "incoming").iterdir()]
+        # What a host gave up after the collector had begun to receive it waits there, by default for days (collector/incoming.h).
+        missing, rows = self.finished - set(self.arrived), self.losses()
+        incoming = {p.name for p in (self.data / "raw" / "incoming").iterdir()} - missing
         if incoming:
-            return f"raw/incoming holds {incoming}"
+            return f"raw/incoming holds {sorted(incoming)}"
         busy = [p for p in self.profiles() if p["state"] not in ("ready", "failed")]
-        return f"{busy[0]}" if busy else None
+        if busy:
+            return f"{busy[0]}"
+        if len(missing) > sum(n for cause, n in rows.items() if cause != "interrupted"):
+            return f"finished in the job, but neither stored nor in a loss row of the collector: {sorted(missing)}; rows {rows}"
+        return None
 
     def settle(self):
         until = time.monotonic() + SETTLE_S
@@ -391,13 +403,9 @@ class Loop:
                 raise Broken(f"{path}: not what the manifest says")
 
     def losses(self):
-        """Captures in loss rows by cause, at the collector or still on the host; and ids that the journal names."""
-        rows = {}
+        """Captures in the collector's loss rows, by cause."""
         with sqlite3.connect(f"file:{self.data}/catalog.db?mode=ro", uri=True) as db:
-            for cause, n in db.execute("SELECT cause, sum(captures) FROM host_losses GROUP BY cause"):
-                rows[cause] = n
-        dump = self.run(self.bin / "kymo", "spool", "dump", self.host / "spool")
-        return rows, [line for line in dump.splitlines() if re.search(r"\b(LOST|ROW)\b", line)]
+            return dict(db.execute("SELECT cause, sum(captures) FROM host_losses GROUP BY cause"))
 
     def check(self):
         """Returns captures lost with a row, interrupted ones, profiles, and profiles that were verified."""
@@ -405,13 +413,12 @@ class Loop:
         if ", 0 problems" not in check:
             raise Broken(f"kymo spool check: {check}")
         new = set(self.arrived) - self.checked
+        moved = {p.name for p in (self.data / "raw" / "captures").iterdir()} ^ set(self.arrived)
+        if moved:
+            raise Broken(f"arrived and not in raw/captures, or the reverse: {sorted(moved)}")
         for id in new:
             self.check_capture(id)
-        rows, journal = self.losses()
-        interrupted = rows.pop("interrupted", 0)
-        missing = self.finished - set(self.arrived)
-        if len(missing) > sum(rows.values()):
-            raise Broken(f"finished in the job, but neither stored nor in a loss row: {sorted(missing)}; rows {rows}, journal {journal}")
+        missing, interrupted = self.finished - set(self.arrived), self.losses().get("interrupted", 0)
         if new - self.finished:
             raise Broken(f"arrived, but no hook finished them: {sorted(new - self.finished)}")
         profiles = [p for p in self.profiles() if p["capture"] in new]
@@ -431,11 +438,13 @@ class Loop:
         sample = self.random.sample(profiles, min(VERIFY_SAMPLE, len(profiles)))
         for profile in sample:
             self.run(self.bin / "kymo", "verify", self.data / "profiles" / "global" / f"{profile['name']}@latest")
+        counts = len(missing) - self.lost, interrupted - self.interrupted, len(profiles), len(sample)
         self.checked |= new
-        return len(missing), interrupted, len(profiles), len(sample)
+        self.lost, self.interrupted = len(missing), interrupted
+        return counts
 
     def batch(self, kills):
-        steps = int((kills * (sum(PAUSE) / 2 + 0.25) + 2) * 1000 / STEP_MS)
+        steps = int((kills * (sum(PAUSE) / 2 + (0.8 if self.squeeze else 0.25)) + 2) * 1000 / STEP_MS)
         for name in self.commands:
             self.start(name)
         self.pause(0.3)
@@ -477,7 +486,7 @@ def add_line(log, values):
         print(*(values[c] for c in COLUMNS), sep="\t", file=f)
 
 
-def run_batch(loop, seed, kills):
+def run_batch(loop, seed, kills, at):
     """The batch's line for the log, and why it failed or None."""
     loop.kills = dict.fromkeys(loop.kills, 0)
     finished, arrived, written, begin = len(loop.finished), len(loop.arrived), len(loop.written), time.monotonic()
@@ -486,12 +495,12 @@ def run_batch(loop, seed, kills):
         counts = loop.batch(kills)
     except (Broken, OSError, subprocess.SubprocessError) as e:
         why = f"{type(e).__name__}: {e}"
-    values = {"date": time.strftime("%F", time.gmtime()), "commit": commit(), "seed": seed, "seconds": round(time.monotonic() - begin)}
+    values = {"date": time.strftime("%F", time.gmtime()), "commit": at, "seed": seed, "seconds": round(time.monotonic() - begin)}
     values |= {"kills": sum(loop.kills.values()), **loop.kills}
     values |= {"finished": len(loop.finished) - finished, "arrived": len(loop.arrived) - arrived}
     values["read-in-job"] = len(loop.written) - written
     values |= dict(zip(("lost-with-row", "interrupted", "profiles", "verified"), counts))
-    values["result"] = "broken" if why else "clean"
+    values["result"] = ("broken" if why else "clean") + (", squeezed" if loop.squeeze else "")
     return values, why
 
 
@@ -500,19 +509,20 @@ def main():
     parser.add_argument("--kills", type=int, default=50, help="so many in this run (50)")
     parser.add_argument("--batch", type=int, default=50, help="kills between two checks (50)")
     parser.add_argument("--seconds", type=int, default=0, help="begin no batch after so many")
+    parser.add_argument("--squeeze", action="store_true", help="a small spool, and a collector that stays down now and then")
     parser.add_argument("--build", type=Path, default=Path(os.environ.get("KYMO_BUILD", TOP / "build")))
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
     parser.add_argument("--log", type=Path, default=TOP / "tests/crash/loop.tsv")
     parser.add_argument("--no-log", action="store_true")
     options = parser.parse_args()
     work = Path(tempfile.mkdtemp(prefix="kymo-crash-loop.", dir=os.environ.get("TMPDIR")))
-    loop, begin, left = Loop(options.build.resolve(), work, options.seed), time.monotonic(), options.kills
-    why = None
+    loop, begin, left = Loop(options.build.resolve(), work, options.seed, options.squeeze), time.monotonic(), options.kills
+    why, at = None, commit()  # it may move on meanwhile
     try:
         while left > 0 and why is None:
             if options.seconds and time.monotonic() - begin > options.seconds:
                 break
-            values, why = run_batch(loop, options.seed, min(left, options.batch))
+            values, why = run_batch(loop, options.seed, min(left, options.batch), at)
             left -= min(left, options.batch)
             print("loop.py: " + ", ".join(f"{c} {values[c]}" for c in COLUMNS[2:]), flush=True)
             if not options.no_log:

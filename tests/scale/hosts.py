@@ -115,7 +115,7 @@ class Round:
     def expect(self, crowd, word):
         line = crowd.stdout.readline().strip()
         if line != word:
-            raise Broken(f"scale_hosts: {line or 'ended'} instead of {word}: {(self.work / 'stderr.txt').read_text()}")
+            raise Broken(f"scale_hosts: {line or crowd.wait(5)} instead of {word}: {(self.work / 'stderr.txt').read_text()}")
 
     def send(self, collector, address, ntff, neff, values):
         options = self.options
@@ -225,7 +225,7 @@ def one_round(options):
         why = f"{type(e).__name__}: {e} {getattr(e, 'stderr', '') or ''}"
     finally:
         this.end_all()
-        shutil.rmtree(work)
+        shutil.rmtree(work, ignore_errors=True)
     values["result"] = "broken" if why else "clean"
     return values, why
 
