@@ -124,7 +124,7 @@ step build 900 bash -c 'build_preset release' || finish
 if [ $quick = 1 ]; then
     step checks 300 tools/check/all.sh
 else
-    step checks 900 tools/check/all.sh --build "$KYMO_BUILD"
+    step checks 1500 tools/check/all.sh --build "$KYMO_BUILD"
 fi
 step ctest 600 ctest --preset release -j "$(nproc)"
 step install 60 bash -c check_install
