@@ -294,7 +294,7 @@ static void write_cost(const struct metrics *m, struct prom *p)
     for (int i = 0; i < OWN_COST_RUNG_COUNT; i++)
         prom_value(p, f.decisions[i], "rung", own_cost_rung_name((enum own_cost_rung)i));
     prom_family(p, "kymod_captures_shed_total", "counter", "Captures not begun because of it.");
-    for (int i = OWN_COST_NO_PERIODIC; i < OWN_COST_RUNG_COUNT; i++)
+    for (int i = OWN_COST_LONGER; i < OWN_COST_RUNG_COUNT; i++)
         prom_value(p, f.skipped[i], "rung", own_cost_rung_name((enum own_cost_rung)i));
 }
 
