@@ -122,7 +122,8 @@ void collector_world_turn(struct collector_world *w, unsigned ms)
 void collector_world_wait_bytes(struct collector_world *w, uint64_t n)
 {
     struct receiver_figures f = {0};
-    for (unsigned ms = 0; ms < WORLD_WAIT_MS && f.bytes < n; ms++) {
+    /* Those that wait for the store's thread would be dropped when it stops. */
+    for (unsigned ms = 0; ms < WORLD_WAIT_MS && (f.bytes < n || intakes_bytes(w->intakes) > 0); ms++) {
         collector_world_turn(w, 1);
         receiver_figures(w->receiver, &f);
     }

@@ -39,7 +39,7 @@ struct uplink_peer *collector_world_peer(struct collector_world *w, const char *
 /* Turns the loop until *flag is at least n, or ms have passed: then false. */
 bool collector_world_run(struct collector_world *w, const size_t *flag, size_t n, unsigned ms);
 void collector_world_turn(struct collector_world *w, unsigned ms);
-/* Turns the loop until so many bytes of captures have come in. */
+/* Turns the loop until so many bytes of captures have come in and none waits for the store's thread. */
 void collector_world_wait_bytes(struct collector_world *w, uint64_t n);
 /* A capture of one NTFF of n bytes from this seed, and a NEFF unless neff is NULL. */
 void collector_world_add(struct uplink_peer *p, const char *id, unsigned seed, size_t n, const void *neff,
