@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "base/file.h"
 #include "base/utf8.h"
 #include "collector/runner_child.h"
+#include "collector/runner_keeper.h"
 
 struct line {
     char text[RUNNER_LINE_MAX];
@@ -26,6 +28,7 @@ struct line {
 
 struct runner {
     pid_t pid;
+    bool keeper;                /* it is one, and is asked to end; only one that does not is killed */
     int pidfd, progress, words; /* -1: closed */
     bool ended, timed_out;
     int status;
@@ -183,11 +186,14 @@ static void runner_freep(struct runner **r)
 static int start_child(struct runner *r, const struct runner_spec *spec, int progress, int words, struct kymo_err *err)
 {
     pid_t parent = getpid(), pid = fork();
+    if (pid == 0 && spec->keeper)
+        runner_keeper(spec, parent, progress, words);
     if (pid == 0)
         runner_child(spec, parent, progress, words);
     if (pid < 0)
         return kymo_err_set(err, -errno, "cannot start a process: %s", strerror(errno));
     r->pid = pid;
+    r->keeper = spec->keeper;
     /* Both do it, whoever comes first, so that the group is there before anyone wants to end it. */
     (void)setpgid(pid, pid);
     r->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -227,8 +233,14 @@ int runner_start(const struct runner_spec *spec, struct runner **ret, struct kym
     return 0;
 }
 
+/* A keeper needs milliseconds; one that is stopped or cannot get on is not waited for. */
+#define KEEPER_MS 5000
+
 static void kill_group(const struct runner *r)
 {
+    struct pollfd p = {.fd = r->pidfd, .events = POLLIN};
+    if (r->keeper && kill(r->pid, SIGTERM) == 0 && kill(r->pid, SIGCONT) == 0 && poll(&p, 1, KEEPER_MS) > 0)
+        return;
     (void)kill(-r->pid, SIGKILL);
     (void)kill(r->pid, SIGKILL);
 }
@@ -288,7 +300,7 @@ enum runner_state runner_turn(struct runner *r, int *ret_status)
         return RUNNER_TIMED_OUT;
     if (WIFEXITED(r->status))
         return RUNNER_EXITED;
-    bool over = r->cpu_limit_ms && r->cpu_used_ms + CPU_SLACK_MS >= r->cpu_limit_ms;
+    bool over = WTERMSIG(r->status) == SIGXCPU || (r->cpu_limit_ms && r->cpu_used_ms + CPU_SLACK_MS >= r->cpu_limit_ms);
     return over ? RUNNER_CPU_OVER : RUNNER_SIGNALLED;
 }
 

@@ -1,7 +1,8 @@
 /*
  * One processor as a child in a sandbox: own process group, limits, no new privileges, no network, no descriptors but
- * its own, ended when its time is over or its parent dies. Its progress (JSON lines) and last words are kept. Not
- * thread-safe; the thread that starts a child must live as long as it does, because the kernel ends the child with it.
+ * its own, with a keeper (runner_keeper.h) when it may start others, ended when its time is over or its parent dies.
+ * Its progress (JSON lines) and last words are kept. Not thread-safe; the thread that starts a child must live as long
+ * as it does, because the kernel ends the child with it.
  */
 #ifndef KYMO_COLLECTOR_RUNNER_H
 #define KYMO_COLLECTOR_RUNNER_H
@@ -29,6 +30,7 @@ struct runner_spec {
     char *const *envp;
     const char *directory; /* working directory; NULL: the parent's */
     struct runner_limits limits;
+    bool keeper; /* it may start others: all its descendants end with it, in whatever group or session they are */
 };
 
 struct runner_report {
@@ -49,7 +51,7 @@ enum runner_state { RUNNER_RUNNING, RUNNER_EXITED, RUNNER_SIGNALLED, RUNNER_CPU_
 struct runner;
 
 int runner_start(const struct runner_spec *spec, struct runner **ret, struct kymo_err *err) KYMO_MUST_CHECK;
-/* Ends the child and all of its group if they are still there, and waits for it. */
+/* Ends the child and all of its group (with a keeper: its descendants) if they are still there, and waits for it. */
 struct runner *runner_free(struct runner *r);
 
 /* Takes what the child has written, ends it when its time is over, and tells its state; never blocks. status: the exit

@@ -47,7 +47,8 @@ static void reset_signals(void)
 
 static void limit(__rlimit_resource_t what, uint64_t value, bool set)
 {
-    struct rlimit l = {.rlim_cur = value, .rlim_max = value};
+    /* A second between them: the signal that only this limit sends (SIGXCPU) comes before the last one. */
+    struct rlimit l = {.rlim_cur = value, .rlim_max = value + (what == RLIMIT_CPU)};
     if (set && setrlimit(what, &l) < 0)
         give_up("cannot set its limits");
 }

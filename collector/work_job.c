@@ -147,7 +147,7 @@ static int start_external(struct work_job *j, const struct work_queue_config *c,
     if (r == 0)
         r = kymo_file_mkdirs(j->output, err);
     const struct runner_spec spec = {
-        .argv = argv, .envp = envp, .directory = j->directory, .limits = c->external->limits};
+        .argv = argv, .envp = envp, .directory = j->directory, .limits = c->external->limits, .keeper = true};
     if (r == 0)
         r = runner_start(&spec, &j->runner, err);
     external_strings_free(&argv);

@@ -20,6 +20,7 @@
 #include "collector/runner.h"
 
 static struct runner_report report;
+static bool keeper;
 static char *const env[] = {(char *)(size_t) "PATH=/usr/bin:/bin", NULL};
 
 static void wait_for(struct runner *r, int ms)
@@ -36,7 +37,8 @@ static void wait_for(struct runner *r, int ms)
 static enum runner_state run(const char *script, struct runner_limits limits, int *status)
 {
     char *argv[] = {(char *)(size_t) "sh", (char *)(size_t) "-c", (char *)(size_t)script, NULL};
-    const struct runner_spec spec = {.argv = argv, .envp = env, .directory = "/tmp", .limits = limits};
+    const struct runner_spec spec = {
+        .argv = argv, .envp = env, .directory = "/tmp", .limits = limits, .keeper = keeper};
     struct runner *r;
     struct kymo_err err = {0};
     enum runner_state s;
@@ -94,7 +96,7 @@ static void says_what_cannot_be_run(void **state)
 {
     (void)state;
     char *argv[] = {(char *)(size_t) "/nonexistent/tool", NULL};
-    const struct runner_spec spec = {.argv = argv, .envp = env};
+    const struct runner_spec spec = {.argv = argv, .envp = env, .keeper = keeper};
     struct runner *r;
     int status = 0;
     assert_int_equal(runner_start(&spec, &r, NULL), 0);
@@ -162,6 +164,24 @@ static void ends_all_of_it_in_time(void **state)
     assert_over(grandchild);
 }
 
+/* Out of its group, its session and its parent's hands, with a child of its own that does not listen. */
+#define RUNAWAY "(setsid sh -c 'trap \"\" TERM HUP; (setsid sleep 60)& echo $! >&2; wait' &) ; "
+
+static void ends_what_has_left_its_group(void **state)
+{
+    (void)state;
+    int status = 0;
+    struct runner_limits l = {.wall_ms = 400};
+    keeper = true;
+    assert_int_equal(run(RUNAWAY "sleep 60", l, &status), RUNNER_TIMED_OUT);
+    assert_over((pid_t)strtol(report.reason, NULL, 10));
+    assert_exit(RUNAWAY "sleep 0.3; exit 5", none, 5);
+    assert_over((pid_t)strtol(report.reason, NULL, 10));
+    assert_int_equal(run(RUNAWAY "sleep 0.3; kill -TERM $PPID; sleep 60", none, &status), RUNNER_SIGNALLED);
+    assert_int_equal(status, SIGTERM);
+    assert_over((pid_t)strtol(report.reason, NULL, 10));
+}
+
 static void has_no_network_and_no_privileges(void **state)
 {
     (void)state;
@@ -195,9 +215,9 @@ static void ends_with_its_parent(void **state)
     assert_int_equal(pipe(ends), 0);
     pid_t middle = fork();
     if (middle == 0) {
-        char *argv[] = {(char *)(size_t) "sh", (char *)(size_t) "-c", (char *)(size_t) "sleep 60", NULL};
+        char *argv[] = {(char *)(size_t) "sh", (char *)(size_t) "-c", (char *)(size_t) "exec sleep 60", NULL};
         struct runner *r;
-        const struct runner_spec spec = {.argv = argv, .envp = env};
+        const struct runner_spec spec = {.argv = argv, .envp = env, .keeper = keeper};
         int started = runner_start(&spec, &r, NULL), status = 0;
         /* The child's number, once it is another program. */
         (void)usleep(100000);
@@ -234,5 +254,18 @@ int main(void)
         cmocka_unit_test(gets_no_descriptors),     cmocka_unit_test(stays_in_a_group_of_its_own),
         cmocka_unit_test(ends_with_its_parent),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest with_keeper[] = {
+        cmocka_unit_test(takes_what_it_says),
+        cmocka_unit_test(is_not_impressed_by_noise),
+        cmocka_unit_test(says_what_cannot_be_run),
+        cmocka_unit_test(ends_all_of_it_in_time),
+        cmocka_unit_test(has_no_network_and_no_privileges),
+        cmocka_unit_test(gets_no_descriptors),
+        cmocka_unit_test(stays_in_a_group_of_its_own),
+        cmocka_unit_test(ends_with_its_parent),
+        cmocka_unit_test(ends_what_has_left_its_group),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    keeper = true;
+    return failed + cmocka_run_group_tests(with_keeper, NULL, NULL);
 }
