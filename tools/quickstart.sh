@@ -12,7 +12,8 @@ usage()
     cat <<'EOF'
 usage: tools/quickstart.sh [OPTION]...
 
-  --output DIR      where everything goes (default ./kymo-quickstart; what an earlier quickstart left there is replaced)
+  --output DIR      where everything goes (default ./kymo-quickstart, or ./kymo-quickstart-2 and so on while others run;
+                    what an earlier quickstart left there is replaced)
   --instance TYPE   simulated host (default trn2.48xlarge; --instance help lists them)
   --lnc 1|2         physical cores per logical core (default 2 on Trn2 and Trn3, which alone have it; else 1)
   --ranks N         processes of the training job, one on each logical core (default 4)
@@ -43,11 +44,12 @@ instances()
     sed -n 's/^INSTANCE("\([^"]*\)", \([A-Z0-9]*\), \([0-9]*\), \([12]\))$/\1 \2 \3 \4/p' "$top/arch/instances.def"
 }
 
-output=$PWD/kymo-quickstart instance=trn2.48xlarge lnc="" ranks=4 steps=20 model=mlp install=1 programs="" serve=0
+output="" instance=trn2.48xlarge lnc="" ranks=4 steps=20 model=mlp install=1 programs="" serve=0
 while [ $# -gt 0 ]; do
     case $1 in
     --output | --instance | --lnc | --ranks | --steps | --model | --programs)
         [ $# -ge 2 ] || wrong "$1 needs a value; see --help"
+        [ -n "$2" ] || wrong "$1: empty"
         declare "${1#--}=$2"
         shift 2 ;;
     --no-install) install=0; shift ;;
@@ -72,19 +74,32 @@ cores=$((cores / lnc))
 [ "$ranks" -le $cores ] || wrong "--ranks $ranks: $instance has $cores logical cores with LNC $lnc, and each rank takes one"
 [[ $steps =~ ^[1-9][0-9]{0,5}$ ]] && [ "$steps" -ge 8 ] || wrong "--steps $steps: not a number from 8 to 999999"
 [[ $model =~ ^(mlp|attention)$ ]] || wrong "--model $model: mlp or attention"
-[ -n "$output" ] || wrong "--output: no directory"
 [ -z "$programs" ] || [ -x "$programs/kymo" ] || wrong "--programs $programs: no kymo in it"
 
-# Only what carries our mark is ever replaced.
-mkdir -p "$output"
-output=$(cd "$output" && pwd)
+# claim DIR: makes it our output. 1: a quickstart that still runs, or programs it left, have it. The lock is on our mark and
+# goes with the last process of the run.
+claim()
+{
+    mkdir -p "$1" && output=$(cd "$1" && pwd) || wrong "--output $1: cannot be made"
+    mark=$output/.kymo-quickstart
+    # Only what carries our mark is ever replaced.
+    if [ ! -e "$mark" ] && [ -n "$(ls -A "$output")" ]; then
+        wrong "--output $output: not empty and not from an earlier quickstart; choose another --output"
+    fi
+    exec 9>>"$mark"
+    flock -n 9
+}
+
+if [ -n "$output" ]; then
+    claim "$output" || wrong "--output $output: in use by another quickstart; stop it, or choose another --output"
+else
+    claim "$PWD/kymo-quickstart" || for number in 2 3 4 5 6 7 8 9; do
+        ! claim "$PWD/kymo-quickstart-$number" || break
+        [ $number != 9 ] || wrong "nine quickstarts run in $PWD; stop one, or choose another --output"
+    done
+fi
 sockets=$output/sockets
 [ "$(printf %s "$sockets/control.sock" | wc -c)" -le 107 ] || wrong "--output $output: too long for the name of a socket in it"
-mark=$output/.kymo-quickstart
-if [ ! -e "$mark" ] && [ -n "$(ls -A "$output")" ]; then
-    wrong "--output $output: not empty and not from an earlier quickstart; choose another --output"
-fi
-touch "$mark"
 rm -rf "${output:?}"/{neff,captures,data,truth,host,sockets,sysfs,collector.ports} "$output"/{quickstart,collector,daemon,demand,job}.log "$output"/{status,profiles}.txt
 log=$output/quickstart.log
 
@@ -307,7 +322,7 @@ logs      $output/*.log
 END
 [ $serve = 1 ] || exit 0
 
-say "collector and daemon go on until Ctrl-C"
+say "collector and daemon go on until Ctrl-C, or kill $$"
 cat <<END
 API       $url/api/v1/
 uplink    $uplink

@@ -115,6 +115,13 @@ check trn1 1
 start served --serve
 wait_for "$work/served.txt" "go on until Ctrl-C"
 check served 2
+url=$(sed -n 's/^API *//p' "$work/served.txt")
+"$python" -c 'import json, sys, urllib.request as u; json.load(u.urlopen(sys.argv[1], timeout=10))' "${url}profiles" ||
+    die "served: no API at \"$url\""
+grep -q "or kill $script\$" "$work/served.txt" || die "served: it does not say how to stop it"
+code=0
+"$top/tools/quickstart.sh" --programs "$KYMO_BUILD/bin" --output "$work/served" >"$work/beside.txt" 2>&1 || code=$?
+[ $code = 2 ] && grep -q "in use by another quickstart" "$work/beside.txt" || die "served: a second one took its place: $code"
 "$KYMO_BUILD/bin/kymo" status --socket "$work/served/sockets" >"$work/status.txt" || die "served: no daemon"
 stop TERM 0
 
