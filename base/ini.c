@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <ini.h>
@@ -63,6 +64,13 @@ static int fail(struct reader *r, int code, const char *what)
     return 0; /* what the library takes for an error */
 }
 
+static int fail_key(struct reader *r, const char *name, const char *what)
+{
+    char text[KYMO_INI_LINE_MAX];
+    (void)snprintf(text, sizeof text, "%.64s: %s", name, what);
+    return fail(r, -EINVAL, text);
+}
+
 /* Messages of the option table speak of the command line. */
 static int fail_option(struct reader *r, int code, const struct kymo_err *err)
 {
@@ -83,10 +91,10 @@ static int set_key(struct reader *r, const char *name, const char *value)
         i++;
     const struct kymo_option *row = &r->rows[i];
     if (!row->name)
-        return fail(r, -EINVAL, "no such key here");
+        return fail_key(r, name, "no such key here");
     assert(i < KYMO_INI_ROWS_MAX);
     if (r->seen[i] && row->type != KYMO_OPTION_LIST)
-        return fail(r, -EINVAL, "this key stood here before");
+        return fail_key(r, name, "this key stood here before");
     r->seen[i] = true;
     const char *text = keep(r->ini, value);
     if (!text)

@@ -90,8 +90,9 @@ static int parse_flag(const struct kymo_option *row, const char *text, bool *ret
 
 static int append(const struct kymo_option *row, struct kymo_option_list *list, const char *text, struct kymo_err *err)
 {
-    if (list->n == KYMO_OPTION_LIST_MAX)
-        return kymo_err_set(err, -EINVAL, "%s%s: more than %d values", dashes(row), row->name, KYMO_OPTION_LIST_MAX);
+    size_t max = row->max && row->max < KYMO_OPTION_LIST_MAX ? (size_t)row->max : KYMO_OPTION_LIST_MAX;
+    if (list->n >= max)
+        return kymo_err_set(err, -EINVAL, "%s%s: more than %zu values", dashes(row), row->name, max);
     list->items[list->n++] = text;
     return 0;
 }
@@ -99,6 +100,11 @@ static int append(const struct kymo_option *row, struct kymo_option_list *list, 
 int kymo_options_set(const struct kymo_option *row, const char *text, void *target, struct kymo_err *err)
 {
     void *at = (char *)target + row->offset;
+    int r = row->check ? row->check(text, err) : 0;
+    if (r < 0) {
+        kymo_err_prefix(err, "%s%s", dashes(row), row->name);
+        return r;
+    }
     switch (row->type) {
     case KYMO_OPTION_FLAG:
         return parse_flag(row, text, at, err);

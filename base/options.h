@@ -55,8 +55,9 @@ struct kymo_option {
     const char *def;     /* default, in the form a user would type; NULL: zero, NULL, or an empty list */
     const char *implied; /* what --name stands for without =VALUE; then a value is never a separate argument */
     const char *choices; /* KYMO_OPTION_CHOICE: "mlp|attention" */
-    uint64_t min, max;   /* KYMO_OPTION_U64 and KYMO_OPTION_SIZE */
-    size_t offset;       /* of the value in the target structure */
+    uint64_t min, max;   /* KYMO_OPTION_U64 and KYMO_OPTION_SIZE; KYMO_OPTION_LIST: max values (0: the list's) */
+    int (*check)(const char *text, struct kymo_err *err); /* what else a value must be; NULL: nothing */
+    size_t offset;                                        /* of the value in the target structure */
     const char *help;
 };
 

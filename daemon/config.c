@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fnmatch.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -11,6 +12,42 @@
 
 #define GIB "G"
 #define PATTERN_MAX KYMO_INI_NAME_MAX
+
+static int check_number(const char *text, double max, const char *what, struct kymo_err *err)
+{
+    char *end;
+    double v = strtod(text, &end);
+    /* What is no number at all is the table's to say. */
+    return end != text && !*end && (v < 0 || v > max) ? kymo_err_set(err, -EINVAL, "%g is %s", v, what) : 0;
+}
+
+static int check_jitter(const char *text, struct kymo_err *err)
+{
+    return check_number(text, 1, "outside 0 to 1", err);
+}
+
+static int check_percent(const char *text, struct kymo_err *err)
+{
+    return check_number(text, 100000, "no percentage", err);
+}
+
+static int check_address(const char *text, struct kymo_err *err)
+{
+    struct net_address a;
+    return net_address_parse(text, &a, err);
+}
+
+static int check_metrics(const char *text, struct kymo_err *err)
+{
+    return strcmp(text, "0") != 0 ? check_address(text, err) : 0;
+}
+
+static int check_path(const char *text, struct kymo_err *err)
+{
+    if (!*text || strlen(text) > CONFIG_PATH_MAX)
+        return kymo_err_set(err, -EINVAL, "\"%.80s\": no path of 1 to %d bytes", text, CONFIG_PATH_MAX);
+    return 0;
+}
 
 /* Keys of a policy; base is the structure that holds a struct config_policy at member m. */
 #define POLICY_ROWS(base)                                                                                              \
@@ -29,6 +66,7 @@
          .type = KYMO_OPTION_DOUBLE,                                                                                   \
          .arg = "PART",                                                                                                \
          .def = "0.1",                                                                                                 \
+         .check = check_jitter,                                                                                        \
          .offset = (base) + offsetof(struct config_policy, jitter),                                                    \
          .help = "periods vary by so much of themselves, 0 to 1"},                                                     \
         {.name = "ranks-one-in",                                                                                       \
@@ -122,16 +160,19 @@ static const struct kymo_option rows[] = {
      .type = KYMO_OPTION_TEXT,
      .arg = "DIR",
      .def = "/var/lib/kymo",
+     .check = check_path,
      .offset = offsetof(struct config, data_dir),
      .help = "spool, intake and what was learned"},
     {.name = "intake-dir",
      .type = KYMO_OPTION_TEXT,
      .arg = "DIR",
+     .check = check_path,
      .offset = offsetof(struct config, intake_dir),
      .help = "where jobs write captures; best on the spool's file system (default DATA-DIR/intake)"},
     {.name = "socket-dir",
      .type = KYMO_OPTION_TEXT,
      .arg = "DIR",
+     .check = check_path,
      .offset = offsetof(struct config, socket_dir),
      .help = "of hook.sock and control.sock (default $KYMO_SOCKET, else /run/kymo)"},
     {.name = "off",
@@ -142,6 +183,8 @@ static const struct kymo_option rows[] = {
     {.name = "collector",
      .type = KYMO_OPTION_LIST,
      .arg = "HOST:PORT",
+     .check = check_address,
+     .max = OUTBOX_COLLECTORS_MAX,
      .offset = offsetof(struct config, collectors),
      .help = "where captures go; two may be named, the first that answers is used"},
     {.name = "tls-ca",
@@ -253,6 +296,7 @@ static const struct kymo_option rows[] = {
      .type = KYMO_OPTION_DOUBLE,
      .arg = "PERCENT",
      .def = "5",
+     .check = check_percent,
      .offset = offsetof(struct config, cpu_percent),
      .help = "of one core, over a minute; beyond it captures are shed; 0: no limit"},
     {.name = "disk-limit",
@@ -270,6 +314,7 @@ static const struct kymo_option rows[] = {
      .type = KYMO_OPTION_TEXT,
      .arg = "HOST:PORT",
      .def = "127.0.0.1:9464",
+     .check = check_metrics,
      .offset = offsetof(struct config, metrics),
      .help = "Prometheus endpoint; 0: none"},
     {.name = "group",
@@ -296,6 +341,7 @@ static const struct kymo_option rows[] = {
     {.name = "sysfs",
      .type = KYMO_OPTION_TEXT,
      .arg = "DIR",
+     .check = check_path,
      .offset = offsetof(struct config, sysfs),
      .help = "the Neuron driver's tree (default $KYMO_SYSFS, else the system's)"},
     {.name = "verbose",
@@ -349,40 +395,14 @@ const struct kymo_ini_spec config_spec = {.options = &options, .sections = secti
 
 static int check_policy(const struct config_policy *p, const char *where, struct kymo_err *err)
 {
-    if (p->jitter < 0 || p->jitter > 1)
-        return kymo_err_set(err, -EINVAL, "%sjitter: %g is outside 0 to 1", where, p->jitter);
     if (p->neff_total_bytes < p->neff_bytes)
         return kymo_err_set(err, -EINVAL, "%sneff-total-bytes: less than neff-bytes", where);
     return 0;
 }
 
-static int check_collectors(const struct config *c, struct kymo_err *err)
-{
-    struct net_address a;
-    if (c->collectors.n > OUTBOX_COLLECTORS_MAX)
-        return kymo_err_set(err, -EINVAL, "collector: more than %d are named", OUTBOX_COLLECTORS_MAX);
-    for (size_t i = 0; i < c->collectors.n; i++) {
-        int r = net_address_parse(c->collectors.items[i], &a, err);
-        if (r < 0) {
-            kymo_err_prefix(err, "collector");
-            return r;
-        }
-    }
-    if (strcmp(c->metrics, "0") != 0 && net_address_parse(c->metrics, &a, err) < 0) {
-        kymo_err_prefix(err, "metrics");
-        return -EINVAL;
-    }
-    if (!c->tls_cert != !c->tls_key || (c->tls_cert && !c->tls_ca))
-        return kymo_err_set(err, -EINVAL, "tls-ca, tls-cert and tls-key go together");
-    return 0;
-}
-
+/* What one value alone cannot say. */
 static int check(const struct config *c, struct kymo_err *err)
 {
-    const char *const paths[] = {c->data_dir, c->intake_dir, c->socket_dir, c->sysfs};
-    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
-        if (paths[i] && (!*paths[i] || strlen(paths[i]) > CONFIG_PATH_MAX))
-            return kymo_err_set(err, -EINVAL, "\"%.80s\": no path of 1 to %d bytes", paths[i], CONFIG_PATH_MAX);
     int r = check_policy(&c->policy, "", err);
     for (size_t i = 0; i < c->noverrides && r == 0; i++) {
         char where[PATTERN_MAX + 16];
@@ -390,9 +410,9 @@ static int check(const struct config *c, struct kymo_err *err)
                        c->overrides[i].pattern);
         r = check_policy(&c->overrides[i].policy, where, err);
     }
-    if (r == 0 && (c->cpu_percent < 0 || c->cpu_percent > 100000))
-        r = kymo_err_set(err, -EINVAL, "cpu-limit: %g is no percentage", c->cpu_percent);
-    return r < 0 ? r : check_collectors(c, err);
+    if (r == 0 && (!c->tls_cert != !c->tls_key || (c->tls_cert && !c->tls_ca)))
+        r = kymo_err_set(err, -EINVAL, "tls-ca, tls-cert and tls-key go together");
+    return r;
 }
 
 struct config *config_free(struct config *c)
@@ -427,8 +447,11 @@ int config_load(int argc, char *const *argv, struct config **ret, struct kymo_er
     if (r != KYMO_OPTIONS_PARSED)
         return r;
     r = check(second, err);
-    if (r < 0)
+    if (r < 0) {
+        if (second->file)
+            kymo_err_prefix(err, "%s", second->file);
         return r;
+    }
     *ret = KYMO_TAKE(second);
     return KYMO_OPTIONS_PARSED;
 }

@@ -78,18 +78,18 @@ static void test_errors(void **state)
     static const struct {
         const char *text, *error;
     } cases[] = {
-        {"period = 1\nperiods = 2\n", ":2: no such key here"},
-        {"[job a]\nspool-bytes = 1G\n", ":2: no such key here"},
+        {"period = 1\nperiods = 2\n", ":2: periods: no such key here"},
+        {"[job a]\nspool-bytes = 1G\n", ":2: spool-bytes: no such key here"},
         {"[job]\n", ":1: this section needs a pattern behind its kind"},
-        {"jitter = 2\n", "jitter: 2 is outside 0 to 1"},
-        {"[job a]\njitter = -1\n", "[job a] jitter: -1 is outside 0 to 1"},
+        {"jitter = 2\n", ":1: jitter: 2 is outside 0 to 1"},
+        {"[job a]\njitter = -1\n", ":2: jitter: -1 is outside 0 to 1"},
         {"neff-bytes = 2G\nneff-total-bytes = 1G\n", "neff-total-bytes: less than neff-bytes"},
-        {"collector = a\n", "collector: "},
-        {"collector = a:1\ncollector = b:1\ncollector = c:1\n", "collector: more than 2 are named"},
+        {"\ncollector = a\n", ":2: collector: "},
+        {"collector = a:1\ncollector = b:1\ncollector = c:1\n", ":3: collector: more than 2 values"},
         {"tls-cert = /x\n", "tls-ca, tls-cert and tls-key go together"},
-        {"metrics = 9464\n", "metrics: "},
-        {"cpu-limit = -3\n", "cpu-limit: -3 is no percentage"},
-        {"data-dir =\n", "\"\": no path of 1 to 255 bytes"},
+        {"metrics = 9464\n", ":1: metrics: "},
+        {"cpu-limit = -3\n", ":1: cpu-limit: -3 is no percentage"},
+        {"data-dir =\n", ":1: data-dir: \"\": no path of 1 to 255 bytes"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct config *c;

@@ -95,15 +95,15 @@ static void test_errors_name_file_and_line(void **state)
     static const struct {
         const char *text, *error;
     } cases[] = {
-        {"rate = 1\nrat = 2\n", "f.conf:2: no such key here"},
-        {"config = /etc/x\n", "f.conf:1: no such key here"},
+        {"rate = 1\nrat = 2\n", "f.conf:2: rat: no such key here"},
+        {"config = /etc/x\n", "f.conf:1: config: no such key here"},
         {"rate = x\n", "f.conf:1: rate: \"x\" is not a number"},
         {"\n\nranks = 9\n", "f.conf:3: ranks: 9 is outside 1 to 8"},
         {"armed = yes\n", "f.conf:1: armed: \"yes\" is neither true nor false"},
-        {"rate = 1\nmode = a\nrate = 2\n", "f.conf:3: this key stood here before"},
+        {"rate = 1\nmode = a\nrate = 2\n", "f.conf:3: rate: this key stood here before"},
         {"rate\n", "f.conf:1: neither \"key = value\" nor a section nor a comment"},
-        {"[job a]\nrate = 1\n", "f.conf:2: no such key here"},
-        {"[job a]\ncount = 1\n[job b]\ncount = 1\ncount = 2\n", "f.conf:5: this key stood here before"},
+        {"[job a]\nrate = 1\n", "f.conf:2: rate: no such key here"},
+        {"[job a]\ncount = 1\n[job b]\ncount = 1\ncount = 2\n", "f.conf:5: count: this key stood here before"},
         {"[job a]\n[ job a ]\n", "f.conf:2: this section stood here before"},
         {"[unit a]\n", "f.conf:1: no such section"},
         {"[job]\n", "f.conf:1: a job needs a name"},
