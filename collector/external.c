@@ -1,10 +1,12 @@
 #include "collector/external.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -105,6 +107,8 @@ static int expand(const char *word, const struct external_job *job, struct list 
     } b = {.n = 0};
     while (*word) {
         const char *close = *word == '{' ? strchr(word, '}') : NULL;
+        if (*word == '{' && !close && word[1] >= 'a' && word[1] <= 'z')
+            return kymo_err_set(err, -EINVAL, "external processor: a placeholder is not closed: %.40s", word);
         size_t n = close ? (size_t)(close - word) + 1 : 1;
         const char *value = close ? value_of(job, word, n) : word;
         if (!value)
@@ -149,12 +153,39 @@ int external_argv(const struct external *x, const struct external_job *job, char
     return r;
 }
 
+static bool is_in_path(const char *name)
+{
+    char path[PATH_MAX];
+    const char *at = getenv("PATH");
+    while (at && *at) {
+        size_t n = strcspn(at, ":");
+        if (snprintf(path, sizeof path, "%.*s/%s", (int)n, at, name) < (int)sizeof path && access(path, X_OK) == 0)
+            return true;
+        at += n + (at[n] == ':');
+    }
+    return false;
+}
+
+static int check_program(const char *name, struct kymo_err *err)
+{
+    if (*name == '/' && access(name, X_OK) < 0)
+        return kymo_err_set(err, -EINVAL, "external processor: %s: %s", name, strerror(errno));
+    /* Its working directory is another one than ours. */
+    if (*name != '/' && strchr(name, '/'))
+        return kymo_err_set(err, -EINVAL, "external processor: %s: not an absolute path", name);
+    if (*name != '/' && !is_in_path(name))
+        return kymo_err_set(err, -EINVAL, "external processor: %s: there is no such program in PATH", name);
+    return 0;
+}
+
 int external_check(const struct external *x, struct kymo_err *err)
 {
     static const struct external_job none = {
         .name = "", .capture = "", .ntff = "", .manifest = "", .output = "", .neffs = NULL};
     char **argv = NULL;
     int r = external_argv(x, &none, &argv, err);
+    if (r == 0)
+        r = check_program(argv[0], err);
     external_strings_free(&argv);
     return r;
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -12,33 +13,70 @@
 
 #define MAGIC "PAR1"
 #define MAGIC_BYTES 4
+#define TAIL_BYTES 8 /* length of the footer, little endian, and the magic */
+#define FOOTER_START 10
 
 static bool is_table(const char *path)
 {
     static const char suffix[] = ".parquet";
     size_t n = strlen(path), m = sizeof suffix - 1;
     struct stat st;
+    const char *slash = strrchr(path, '/');
+    /* Readers pass over hidden files. */
+    if (slash && slash[1] == '.')
+        return false;
     return n > m && !strcmp(path + n - m, suffix) && lstat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/*
+ * Whether a footer begins as parquet.thrift's FileMetaData does in Thrift's compact form: version, an i32, then the
+ * list of the schema's elements, structures, which is not empty.
+ */
+static bool is_metadata(const uint8_t start[static FOOTER_START])
+{
+    size_t at = 1;
+    while (at < 6 && start[at] & 0x80)
+        at++;
+    return start[0] == 0x15 && start[at + 1] == 0x19 && (start[at + 2] & 0x0f) == 0x0c && start[at + 2] >> 4;
+}
+
+static int check_footer(int fd, const char *path, uint64_t size, const uint8_t tail[static TAIL_BYTES],
+                        struct kymo_err *err)
+{
+    uint8_t start[FOOTER_START] = {0};
+    uint64_t n = tail[0] | (uint64_t)tail[1] << 8 | (uint64_t)tail[2] << 16 | (uint64_t)tail[3] << 24;
+    if (n < 4 || n > size - MAGIC_BYTES - TAIL_BYTES)
+        return kymo_err_set(err, -EBADMSG, "%s: offset %llu: a footer of %llu bytes is not in a file of %llu", path,
+                            (unsigned long long)(size - TAIL_BYTES), (unsigned long long)n, (unsigned long long)size);
+    uint64_t offset = size - TAIL_BYTES - n;
+    int r = kymo_file_pread_all(fd, start, n < sizeof start ? (size_t)n : sizeof start, offset, path, err);
+    if (r == 0 && !is_metadata(start))
+        r = kymo_err_set(err, -EBADMSG, "%s: offset %llu: is no Parquet footer with a schema", path,
+                         (unsigned long long)offset);
+    return r;
 }
 
 /* Durable as well: a processor that kymo did not make may not have seen to it. */
 static int check_table(const char *path, struct publish_counts *counts, struct kymo_err *err)
 {
-    char head[MAGIC_BYTES], tail[MAGIC_BYTES];
+    uint8_t head[MAGIC_BYTES], tail[TAIL_BYTES];
     uint64_t size = 0;
     int fd KYMO_CLOSE = kymo_file_open(path, O_RDONLY | O_NOFOLLOW, 0, err);
     int r = fd < 0 ? fd : kymo_file_size(fd, &size, path, err);
     if (r < 0)
         return r;
-    if (size < 3 * MAGIC_BYTES)
+    if (size < MAGIC_BYTES + TAIL_BYTES)
         return kymo_err_set(err, -EBADMSG, "%s: %llu bytes are no Parquet file", path, (unsigned long long)size);
     r = kymo_file_pread_all(fd, head, sizeof head, 0, path, err);
     if (r == 0)
         r = kymo_file_pread_all(fd, tail, sizeof tail, size - sizeof tail, path, err);
     if (r < 0)
         return r;
-    if (memcmp(head, MAGIC, sizeof head) != 0 || memcmp(tail, MAGIC, sizeof tail) != 0)
+    if (memcmp(head, MAGIC, sizeof head) != 0 || memcmp(tail + TAIL_BYTES - MAGIC_BYTES, MAGIC, MAGIC_BYTES) != 0)
         return kymo_err_set(err, -EBADMSG, "%s: is no Parquet file, or was cut off", path);
+    r = check_footer(fd, path, size, tail, err);
+    if (r < 0)
+        return r;
     counts->tables++;
     counts->bytes += size;
     return kymo_file_sync(fd, path, err);

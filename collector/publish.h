@@ -13,9 +13,10 @@ struct publish_counts {
 };
 
 /*
- * Publishes what is in work as place. Only regular files *.parquet go there, everything else is removed first; each
- * must begin and end as Parquet files do, which tells files that were cut off, and there must be one: else -EBADMSG,
- * and nothing happens. What was at place before, a directory, is under work afterwards. Durable on return.
+ * Publishes what is in work as place. Only regular files *.parquet that are not hidden go there, everything else is
+ * removed first; each must begin as Parquet files do and end with a footer that has a schema, which tells files that
+ * were cut off, and there must be one: else -EBADMSG, and nothing happens. What was at place before, a directory, is
+ * under work afterwards. Durable on return.
  */
 int publish_tables(const char *work, const char *place, struct publish_counts *ret,
                    struct kymo_err *err) KYMO_MUST_CHECK;

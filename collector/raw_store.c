@@ -177,7 +177,12 @@ int raw_store_manifest(const struct raw_store *s, const char *id, Kymo__Manifest
     if (!path)
         return raw_no_memory(err);
     int r = kymo_file_read_all(path, MANIFEST_BYTES_MAX, &data, &n, err);
-    return r < 0 ? r : manifest_parse(data, n, ret, err);
+    if (r < 0)
+        return r;
+    r = manifest_parse(data, n, ret, err);
+    if (r < 0)
+        kymo_err_prefix(err, "%s", path);
+    return r;
 }
 
 int raw_store_discard(struct raw_store *s, const char *id, struct kymo_err *err)

@@ -319,11 +319,21 @@ static void conn_free(struct receiver_conn *c)
     kymo_free(c);
 }
 
+/* Errors of a connection begin with its address already. */
+static void say_why(struct receiver_conn *c, const struct net_conn *net, const char *text)
+{
+    const char *peer = net_conn_peer(net);
+    if (!*c->identity && strncmp(text, peer, strlen(peer)) == 0)
+        say(c->r, KYMO_LOG_WARNING, "%s", text);
+    else
+        say(c->r, KYMO_LOG_WARNING, "%s: %s", *c->identity ? c->identity : peer, text);
+}
+
 static void on_closed(struct net_conn *net, void *ctx, const struct kymo_err *why)
 {
     struct receiver_conn *c = ctx;
     if (why->code && why->code != -EPIPE)
-        say(c->r, KYMO_LOG_WARNING, "%s: %s", *c->identity ? c->identity : net_conn_peer(net), why->text);
+        say_why(c, net, why->text);
     else if (c->greeted && !c->r->stopped)
         say(c->r, KYMO_LOG_INFO, "%s: disconnected", c->identity);
     conn_free(c);

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -65,6 +66,10 @@ static int find_files(struct work_job *j, const struct work_queue_config *c, str
     j->manifest = raw_store_manifest_path(c->raw, j->profile.capture);
     if (!j->ntff || !j->manifest)
         return no_memory(err);
+    struct stat st;
+    if (ntff->size && stat(j->ntff, &st) == 0 && st.st_size == 0)
+        return kymo_err_set(err, -EBADMSG, "%s: is empty, and had %llu bytes when it was received", j->ntff,
+                            (unsigned long long)ntff->size);
     return add_neffs(j, c, m, ntff, err);
 }
 
@@ -158,6 +163,7 @@ static int start_external(struct work_job *j, const struct work_queue_config *c,
 int work_job_start(struct work_job *j, const struct work_queue_config *c, struct kymo_err *err)
 {
     j->outcome = WORK_RUNNING;
+    j->offset = -1;
     /* The configuration may change while it is at work. */
     j->wall_ms = j->external ? c->external->limits.wall_ms : c->limits.wall_ms;
     if (j->external && c->external->schema_version)
@@ -181,6 +187,15 @@ static void set(struct work_job *j, enum work_outcome outcome, const char *reaso
     (void)snprintf(j->reason, sizeof j->reason, "%s", reason);
 }
 
+/* The place where tables were made is gone when somebody reads this. */
+static const char *without_place(const struct work_job *j, const char *text)
+{
+    size_t n = strlen(j->output);
+    if (strncmp(text, j->output, n) != 0)
+        return text;
+    return text + n + (text[n] == '/' ? 1 : strspn(text + n, ": "));
+}
+
 static void take_result(struct work_job *j, const struct work_queue_config *c)
 {
     struct kymo_err err = {0};
@@ -197,7 +212,15 @@ static void take_result(struct work_job *j, const struct work_queue_config *c)
     char *place KYMO_FREE = work_queue_place(c->data_path, j->profile.name);
     int r = place ? publish_tables(j->output, place, &j->counts, &err) : no_memory(&err);
     j->records = report->records;
-    set(j, r == 0 ? WORK_READY : is_no_room(r) ? WORK_LATER : WORK_FAILED, err.text);
+    set(j, r == 0 ? WORK_READY : is_no_room(r) ? WORK_LATER : WORK_FAILED, without_place(j, err.text));
+}
+
+static void fail_external(struct work_job *j, const struct work_queue_config *c, int code, const char *reason)
+{
+    char name[64];
+    external_name(c->external, name, sizeof name);
+    j->outcome = WORK_FAILED;
+    (void)snprintf(j->reason, sizeof j->reason, "%.300s (%s, exit code %d)", reason, name, code);
 }
 
 static void take_exit(struct work_job *j, const struct work_queue_config *c, int code)
@@ -216,6 +239,8 @@ static void take_exit(struct work_job *j, const struct work_queue_config *c, int
         set(j, WORK_LATER, *report->reason ? report->reason : "the external processor asked for a later try");
     else if (!j->external && report->failed && is_unknown_format(report->code) && c->external)
         set(j, WORK_HAND_OVER, report->reason);
+    else if (*report->reason && j->external && c->external)
+        fail_external(j, c, code, report->reason);
     else if (*report->reason)
         set(j, WORK_FAILED, report->reason);
     else {

@@ -173,6 +173,15 @@ static int hand_over(struct work_queue *q, struct slot *s, struct kymo_err *err)
     return tell(q, s, err);
 }
 
+/* Made again in vain: what is to be had is not lost. */
+static void tell_old_tables(const struct work_queue *q, struct work_job *j)
+{
+    char *place KYMO_FREE = work_queue_place(q->config.data_path, j->profile.name);
+    size_t n = strlen(j->reason);
+    if (place && access(place, F_OK) == 0)
+        (void)snprintf(j->reason + n, sizeof j->reason - n, "; the tables made before are still there");
+}
+
 static int record(struct work_queue *q, struct slot *s, struct kymo_err *err)
 {
     struct work_job *j = &s->job;
@@ -188,6 +197,7 @@ static int record(struct work_queue *q, struct slot *s, struct kymo_err *err)
                                err);
         return r < 0 ? r : catalog_ready(c, j->profile.name, &result, err);
     case WORK_FAILED:
+        tell_old_tables(q, j);
         return catalog_fail(c, j->profile.name, j->reason, j->offset, err);
     case WORK_LATER:
         return catalog_put_back(c, j->profile.name, j->reason, later, err);

@@ -18,6 +18,7 @@
 #define CONNECT_MS 10000L
 #define REQUEST_MS 120000L
 #define PAGES_MAX 100000
+#define ASK "the API is at kymo-collector's --http (127.0.0.1:3001)"
 
 struct collector_client {
     CURL *curl;
@@ -160,6 +161,10 @@ static int read_answer(struct collector_client *c, long status, json_t **ret, st
 {
     json_error_t why;
     json_t *root = json_loadb((const char *)c->answer.data, c->answer.len, 0, &why);
+    if (status >= 400 && !json_is_object(root)) {
+        json_decref(root);
+        return kymo_err_set(err, -EBADMSG, "%s: the answer (%ld) is none of a collector; " ASK, c->url, status);
+    }
     if (status >= 400) {
         const char *text = json_string_value(json_object_get(json_object_get(root, "error"), "message"));
         int r = kymo_err_set(err, code_of(status), "%s: %s (%ld)", c->url, text ? text : "an error without a reason",
@@ -169,7 +174,7 @@ static int read_answer(struct collector_client *c, long status, json_t **ret, st
     }
     if (!json_is_object(root)) {
         json_decref(root);
-        return kymo_err_set(err, -EBADMSG, "%s: the answer is none of a collector", c->url);
+        return kymo_err_set(err, -EBADMSG, "%s: the answer is none of a collector; " ASK, c->url);
     }
     *ret = root;
     return 0;
@@ -183,6 +188,9 @@ static int perform(struct collector_client *c, const char *path, json_t **ret, s
         return no_memory(err);
     kymo_buf_reset(&c->answer);
     CURLcode code = curl_easy_perform(c->curl);
+    if (code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_WEIRD_SERVER_REPLY)
+        return kymo_err_set(err, -EBADMSG,
+                            "%s: who answers does not speak HTTP; this may be the port for daemons: " ASK, c->url);
     if (code != CURLE_OK)
         return kymo_err_set(err, code == CURLE_COULDNT_CONNECT ? -ECONNREFUSED : -EIO, "%s: %s", c->url,
                             curl_easy_strerror(code));

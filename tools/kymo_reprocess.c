@@ -257,7 +257,9 @@ int kymo_reprocess_main(int argc, char **argv)
         return 2;
     int r = args.collector.url ? by_collector(&args, &names, &err) : in_store(&args, &names, &err);
     if (r < 0)
-        (void)fprintf(stderr, "kymo reprocess: %s\n", err.text);
+        (void)fprintf(stderr, "kymo reprocess: %s%s\n", err.text,
+                      r == -EBUSY && !args.collector.url ? "; if that is its collector, ask it with --collector URL"
+                                                         : "");
     names_done(&names);
     return r != 0;
 }

@@ -232,7 +232,7 @@ cat >"$work/external" <<'EXT'
 mode=$(cat "$0.mode")
 [ "$mode" != slow ] || exec sleep 600
 [ "$mode" != failure ] || { echo "cannot read $1" >&2; exit 3; }
-printf 'PAR1....PAR1' >"$2/Table.parquet"
+printf 'PAR1\025\002\031\034\004\000\000\000PAR1' >"$2/Table.parquet"
 [ "$mode" != partial ] || printf 'PAR1....' >"$2/Other.parquet"
 echo 9.9 >"$2/schema_version"
 EXT

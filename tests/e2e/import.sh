@@ -144,11 +144,11 @@ cat >"$work/processor" <<'SH'
 # usage: processor HOW NTFF OUTPUT
 [ -r "$2" ] && [ -d "$3" ] && [ "$KYMO_NTFF" = "$2" ] || exit 9
 case $1 in
-success) printf 'PAR1........PAR1' >"$3/Foreign.parquet"; echo 2.33.1 >"$3/schema_version"; echo junk >"$3/junk.txt" ;;
-failure) printf 'PAR1........PAR1' >"$3/Foreign.parquet"; echo "no licence" >&2; exit 5 ;;
+success) printf 'PAR1\025\002\031\034\004\000\000\000PAR1' >"$3/Foreign.parquet"; echo 2.33.1 >"$3/schema_version"; echo junk >"$3/junk.txt" ;;
+failure) printf 'PAR1\025\002\031\034\004\000\000\000PAR1' >"$3/Foreign.parquet"; echo "no licence" >&2; exit 5 ;;
 later) echo "come back" >&2; exit 75 ;;
-timeout) printf 'PAR1........PAR1' >"$3/Foreign.parquet"; sleep 100 & wait ;;
-partial) printf 'PAR1........PAR1' >"$3/Foreign.parquet"; printf 'PAR1....' >"$3/Cut.parquet" ;;
+timeout) printf 'PAR1\025\002\031\034\004\000\000\000PAR1' >"$3/Foreign.parquet"; sleep 100 & wait ;;
+partial) printf 'PAR1\025\002\031\034\004\000\000\000PAR1' >"$3/Foreign.parquet"; printf 'PAR1....' >"$3/Cut.parquet" ;;
 nothing) ;;
 network) exec /usr/bin/python3 -c 'import socket; socket.socket(socket.AF_INET, socket.SOCK_STREAM)' ;;
 esac

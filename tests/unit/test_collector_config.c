@@ -66,7 +66,7 @@ static void refuses_what_contradicts(void **state)
     assert_refused(LOAD("--data-path", "d", "--tls-cert", "c", "--tls-key", "k", "--tls-ca", "a", "--plain"), &err,
                    "plain contradicts");
     assert_refused(LOAD("--data-path", "d", "--http-cert", "c"), &err, "http-cert and http-key");
-    assert_refused(LOAD("--data-path", "d", "--processor", "tool {nothing}"), &err, "nothing");
+    assert_refused(LOAD("--data-path", "d", "--processor", "sh {nothing}"), &err, "nothing");
     assert_null(s);
 }
 
@@ -83,7 +83,7 @@ static void tells_what_changes(void **state)
     struct kymo_err err = {0};
     char keys[200] = "";
     char file[] = "/tmp/kymo-config-XXXXXX";
-    static const char text[] = "data-path = d\nlisten = 127.0.0.1:1\njobs = 3\nprocessor = tool -o {output} {ntff}\n"
+    static const char text[] = "data-path = d\nlisten = 127.0.0.1:1\njobs = 3\nprocessor = sh -o {output} {ntff}\n"
                                "http-name = a.example\n";
     int fd = mkstemp(file);
     assert_true(fd >= 0);
@@ -98,7 +98,7 @@ static void tells_what_changes(void **state)
     assert_string_equal(keys, "config listen http-name window ");
     struct work_queue_config w = collector_settings_work(b, "/bin/true");
     assert_int_equal(w.children, 3);
-    assert_string_equal(w.external->command, "tool -o {output} {ntff}");
+    assert_string_equal(w.external->command, "sh -o {output} {ntff}");
     assert_null(collector_settings_work(a, "/bin/true").external);
     keys[0] = '\0';
     collector_settings_compare(a, a, note_key, keys);

@@ -74,6 +74,10 @@ static void refuses_bad_commands(void **state)
     refuse("tool \"x", "quote is not closed");
     refuse("tool {other}", "no placeholder {other}");
     refuse("tool x{}", "no placeholder {}");
+    refuse("sh {ntff", "not closed: {ntff");
+    refuse("/nope {ntff}", "/nope: No such file");
+    refuse("no-such-program {ntff}", "no such program in PATH");
+    refuse("./tool", "absolute path");
     refuse(many, "more than 64 words");
     refuse(longer, "longer than");
 }

@@ -38,7 +38,9 @@ static const char stand_in[] =
     "--ntff) ntff=$2; shift 2;; --output) out=$2; shift 2;; --neff) neffs=\"$neffs $2\"; shift 2;;\n"
     "--sandbox) shift;; *) shift 2;; esac; done\n"
     ". \"$ntff\"\n";
-#define TABLE "mkdir -p $out; printf 'PAR1........PAR1' >$out/T.parquet; "
+/* The least that is a Parquet file: a footer with a version and one element of a schema. */
+#define PARQUET "PAR1\\025\\002\\031\\034\\004\\000\\000\\000PAR1"
+#define TABLE "mkdir -p $out; printf '" PARQUET "' >$out/T.parquet; "
 #define DONE "echo '{\"event\":\"done\",\"records\":5}' >&3"
 #define SAY(code, reason)                                                                                              \
     "echo '{\"event\":\"failed\",\"code\":" code ",\"reason\":\"" reason "\",\"offset\":7}' >&3; exit 1"
@@ -227,7 +229,7 @@ static void hands_over_what_it_cannot_decode(void **state)
 {
     (void)state;
     static const char *const scripts[] = {SAY("-71", "unknown format"), TABLE DONE, SAY("-5", "disk error")};
-    struct external x = {.command = "sh -c \"printf 'PAR1....PAR1' >{output}/X.parquet\"", .schema_version = "9"};
+    struct external x = {.command = "sh -c \"printf '" PARQUET "' >{output}/X.parquet\"", .schema_version = "9"};
     struct store *s = open_store();
     put(s, scripts, 3);
     struct work_queue_config c = config_of(s);
@@ -241,7 +243,7 @@ static void hands_over_what_it_cannot_decode(void **state)
     assert_true(!strncmp(profile(s, 1).processor, "kymo ", 5));
     assert_failed(s, 2, "disk error", 7);
     /* Made again: the old tables go with the exchange. */
-    x.command = "sh -c \"printf 'PAR1....PAR1' >{output}/Y.parquet\"";
+    x.command = "sh -c \"printf '" PARQUET "' >{output}/Y.parquet\"";
     assert_int_equal(catalog_queue(s->catalog, PREFIX "0", NULL), 0);
     work(&c);
     assert_true(published(0, "Y.parquet") && !published(0, "X.parquet"));
@@ -250,6 +252,23 @@ static void hands_over_what_it_cannot_decode(void **state)
     assert_int_equal(catalog_queue(s->catalog, PREFIX "0", NULL), 0);
     work(&c);
     assert_failed(s, 0, "Z.parquet", -1);
+    assert_failed(s, 0, "tables made before", -1);
+    x.command = "sh -c \"printf 'PAR1xxxxPAR1' >{output}/Z.parquet\"";
+    assert_int_equal(catalog_queue(s->catalog, PREFIX "0", NULL), 0);
+    work(&c);
+    assert_failed(s, 0, "Z.parquet: offset 4", -1);
+    x.command = "sh -c \"printf 'PAR1xxxx\\004\\000\\000\\000PAR1' >{output}/Z.parquet\"";
+    assert_int_equal(catalog_queue(s->catalog, PREFIX "0", NULL), 0);
+    work(&c);
+    assert_failed(s, 0, "no Parquet footer", -1);
+    x.command = "sh -c \"printf '" PARQUET "' >{output}/.Z.parquet\"";
+    assert_int_equal(catalog_queue(s->catalog, PREFIX "0", NULL), 0);
+    work(&c);
+    assert_failed(s, 0, "no table was made", -1);
+    x.command = "sh -c \"echo no licence >&2; exit 5\"";
+    assert_int_equal(catalog_queue(s->catalog, PREFIX "0", NULL), 0);
+    work(&c);
+    assert_failed(s, 0, "no licence (sh, exit code 5)", -1);
     assert_true(published(0, "Y.parquet") && !published(0, "Z.parquet"));
     store_free(s);
 }
