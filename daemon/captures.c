@@ -122,7 +122,7 @@ void captures_set_state(struct captures *c, struct capture *p, enum captures_sta
     tell(c, p, text);
 }
 
-void captures_fail(struct captures *c, struct capture *p, const char *fmt, ...)
+void captures_fail(struct captures *c, struct capture *p, enum captures_failure cause, const char *fmt, ...)
 {
     char text[KYMO_ERR_TEXT_MAX];
     va_list args;
@@ -130,6 +130,7 @@ void captures_fail(struct captures *c, struct capture *p, const char *fmt, ...)
     (void)vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     c->counts.failed++;
+    c->counts.failed_by[cause]++;
     if (p->rank)
         say_limited(&c->say, KYMO_LOG_WARNING, "capture %s of job %s, process %d: %s", p->id, p->rank->who.job,
                     (int)p->rank->who.pid, text);

@@ -38,6 +38,31 @@ enum captures_state {
 };
 const char *captures_state_name(enum captures_state s);
 
+/* X(symbol, text): why a capture failed. Each has one. */
+#define CAPTURES_FAILURES(X)                                                                                           \
+    X(REFUSED, "refused")         /* by the job's hook */                                                              \
+    X(LOST, "lost")               /* it has a row of loss in the spool, with a cause of its own */                     \
+    X(NOT_SPOOLED, "not-spooled") /* kymod could not hand it on; the next start may */                                 \
+    X(NOT_SENT, "not-sent")       /* it left the spool without having got to a collector */                            \
+    X(ENDED, "process-ended")                                                                                          \
+    X(TIMED_OUT, "timed-out")                                                                                          \
+    X(REPLACED, "replaced") /* by one that somebody asked for, before it began */
+enum captures_failure {
+#define X(symbol, text) CAPTURES_##symbol,
+    CAPTURES_FAILURES(X)
+#undef X
+        CAPTURES_FAILURE_COUNT
+};
+static inline const char *captures_failure_name(enum captures_failure f)
+{
+    static const char *const names[CAPTURES_FAILURE_COUNT] = {
+#define X(symbol, text) [CAPTURES_##symbol] = (text),
+        CAPTURES_FAILURES(X)
+#undef X
+    };
+    return f < CAPTURES_FAILURE_COUNT ? names[f] : "?";
+}
+
 struct captures;
 struct config;
 struct host;
@@ -108,8 +133,10 @@ void captures_unwatch(struct captures *c, struct captures_ask *ask);
 /* Counters since start, for metrics and status. */
 struct captures_counts {
     uint64_t asked, saved, spooled, sent, failed;
-    uint64_t refused[KYMO_HOOK_REASON_COUNT]; /* by the hook's reason */
-    uint64_t stall_ns, bytes;                 /* cost to jobs, and what was taken over */
+    uint64_t failed_by[CAPTURES_FAILURE_COUNT]; /* sum: failed */
+    uint64_t skipped;                           /* periodic ones that were due while another was under way */
+    uint64_t refused[KYMO_HOOK_REASON_COUNT];   /* by the hook's reason */
+    uint64_t stall_ns, bytes;                   /* cost to jobs, and what was taken over */
     uint64_t under_way;
     uint64_t ring_records_lost; /* as the collector's pipeline counted */
 };

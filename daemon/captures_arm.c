@@ -60,7 +60,7 @@ static void watch_one(struct captures *c, struct capture *p)
     if (uv_now(c->loop) < p->deadline_ms)
         return;
     take_back(p);
-    captures_fail(c, p, "timed out while %s", captures_state_name(p->state));
+    captures_fail(c, p, CAPTURES_TIMED_OUT, "timed out while %s", captures_state_name(p->state));
 }
 
 void captures_watch_hooks(struct captures *c)
@@ -168,10 +168,12 @@ void captures_on_refused(void *ctx, struct rank *r, const struct kymo_hook_refus
     if (!p || p->state >= CAPTURES_SAVED)
         return;
     process_clean(m->text, sizeof m->text, text, sizeof text);
-    if (*text && strcmp(text, hook_packet_reason(m->reason)) != 0)
-        captures_fail(c, p, "refused: %s: %s", hook_packet_reason(m->reason), text);
+    if (m->reason == KYMO_HOOK_REASON_ROOM && !p->is_listed)
+        captures_lose_room(c, p, text);
+    else if (*text && strcmp(text, hook_packet_reason(m->reason)) != 0)
+        captures_fail(c, p, CAPTURES_REFUSED, "refused: %s: %s", hook_packet_reason(m->reason), text);
     else
-        captures_fail(c, p, "refused: %s", hook_packet_reason(m->reason));
+        captures_fail(c, p, CAPTURES_REFUSED, "refused: %s", hook_packet_reason(m->reason));
 }
 
 void captures_on_ended(void *ctx, struct rank *r)

@@ -42,6 +42,7 @@ struct capture {
     unsigned neffs_waiting;
     bool is_listed, is_given; /* files are known; the outbox has it */
     uint32_t lost;            /* cause, when there is nothing to be taken */
+    char lost_why[sizeof((struct kymo_hook_refused *)0)->text];
     uint64_t ticket;
 };
 
@@ -96,7 +97,8 @@ struct captures {
 struct capture *captures_add(struct captures *c, struct rank *r, const char *hook_id);
 void captures_set_state(struct captures *c, struct capture *p, enum captures_state now, const char *text);
 /* FAILED, with the reason; p is gone when nobody waits for anything. */
-void captures_fail(struct captures *c, struct capture *p, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void captures_fail(struct captures *c, struct capture *p, enum captures_failure cause, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 void captures_remove(struct captures *c, struct capture *p);
 struct capture *captures_find(const struct captures *c, const struct rank *r, const char *hook_id);
 void captures_kick(struct captures *c); /* the tick runs, and soon comes */
@@ -117,6 +119,7 @@ struct capture *captures_add_found(struct captures *c, struct rank *r, const cha
 void captures_take(struct captures *c, struct capture *p); /* SAVED: over to the spool */
 void captures_look(struct captures *c, struct rank *r);    /* for captures without a word */
 void captures_give_waiting(struct captures *c);            /* those that the outbox had no room for */
+void captures_lose_room(struct captures *c, struct capture *p, const char *why); /* there was none to write it */
 void captures_check_started(struct captures *c);
 
 /* captures_period.c */

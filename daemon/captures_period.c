@@ -44,12 +44,14 @@ static void capture_job(struct captures *c, struct job *job, uint64_t one_in)
     uint64_t i = 0, shed = 0;
     bool allowed = !c->cost || own_cost_allows_turn(c->cost, job->dues++, &why);
     for (const struct rank *r = jobs_first(c->jobs); r; r = r->next) {
-        if (r->job != job || !rank_can_capture(r) || r->current)
+        if (r->job != job || !rank_can_capture(r))
             continue;
         uint64_t number = r->who.rank_known ? r->who.rank : i++;
         if ((number + job->turn) % one_in != 0)
             continue;
-        if (allowed)
+        if (r->current)
+            c->counts.skipped++;
+        else if (allowed)
             ask_rank(c, r);
         else
             shed++;

@@ -135,7 +135,7 @@ void captures_take(struct captures *c, struct capture *p)
     struct take_task *t = KYMO_NEW(struct take_task);
     if (!t || (p->has_word && pack_known(c, p, t) < 0)) {
         kymo_free(t);
-        captures_fail(c, p, "no memory to take it over; the next start of kymod will");
+        captures_fail(c, p, CAPTURES_NOT_SPOOLED, "no memory to take it over; the next start of kymod will");
         return;
     }
     t->c = c;
@@ -372,7 +372,7 @@ void captures_give_waiting(struct captures *c)
         p->is_given = r == 0;
         if (r < 0) {
             drop_neffs(c, p);
-            captures_fail(c, p, "%s", err.text);
+            captures_fail(c, p, CAPTURES_NOT_SPOOLED, "%s", err.text);
             return; /* the list has changed; the tick goes on */
         }
     }
@@ -396,7 +396,11 @@ void captures_on_taken(void *ctx, uint64_t ticket, int code, uint32_t cause, con
         return;
     drop_neffs(c, p);
     if (code < 0) {
-        captures_fail(c, p, "lost (%s): %s", spool_cause_name(cause), err ? err->text : "");
+        if (p->lost_why[0] && cause == SPOOL_FULL)
+            captures_fail(c, p, CAPTURES_LOST, "lost (full): %s: %s", hook_packet_reason(KYMO_HOOK_REASON_ROOM),
+                          p->lost_why);
+        else
+            captures_fail(c, p, CAPTURES_LOST, "lost (%s): %s", spool_cause_name(cause), err ? err->text : "");
         return;
     }
     c->counts.bytes += bytes_of(p);
@@ -429,7 +433,7 @@ void captures_on_sent(void *ctx, const char *capture_id, const struct kymo_err *
     if (!p || p->rank)
         return;
     if (why) {
-        captures_fail(c, p, "%s", why->text);
+        captures_fail(c, p, CAPTURES_NOT_SENT, "%s", why->text);
     } else {
         captures_set_state(c, p, CAPTURES_SENT, "");
         captures_remove(c, p);
@@ -477,6 +481,22 @@ static void discard(const struct captures *c, struct rank *r, const struct intak
     rank_queue(r, &t->task);
 }
 
+/* What the hook tried to write does not stay either: it would take the room of the next. */
+void captures_lose_room(struct captures *c, struct capture *p, const char *why)
+{
+    struct intake_found part = {.is_part = true};
+    struct rank *r = p->rank;
+    memcpy(part.id, p->hook_id, sizeof part.id);
+    discard(c, r, &part);
+    p->is_listed = p->is_found = true;
+    p->lost = SPOOL_FULL;
+    (void)snprintf(p->lost_why, sizeof p->lost_why, "%s", why);
+    if (r->current == p)
+        r->current = NULL;
+    captures_give_waiting(c);
+    captures_kick(c);
+}
+
 /* The job has begun it and did not finish: it has its loss row, and nothing more. */
 static void lose(struct captures *c, struct rank *r, const struct intake_found *f)
 {
@@ -517,7 +537,7 @@ static void fail_rest(struct captures *c, const struct rank *r)
     for (struct capture *p = c->first, *next; p; p = next) {
         next = p->next;
         if (p->rank == r && p->state < CAPTURES_SAVED && !p->is_listed)
-            captures_fail(c, p, "the process has ended");
+            captures_fail(c, p, CAPTURES_ENDED, "the process has ended");
     }
 }
 

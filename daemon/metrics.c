@@ -199,6 +199,11 @@ static void write_captures(const struct metrics *m, struct prom *p)
     prom_value(p, c.sent, "state", "sent");
     prom_value(p, c.failed, "state", "failed");
     prom_gauge(p, "kymod_captures_under_way", c.under_way, "Captures begun and not over yet.");
+    prom_family(p, "kymod_captures_failed_total", "counter", "Captures that failed, by cause.");
+    for (int i = 0; i < CAPTURES_FAILURE_COUNT; i++)
+        prom_value(p, c.failed_by[i], "cause", captures_failure_name((enum captures_failure)i));
+    prom_family(p, "kymod_captures_skipped_total", "counter", "Periodic captures that were due and not begun.");
+    prom_value(p, c.skipped, "cause", "another-under-way");
     static const char *const names[] = {
 #define X(symbol, number, why) [number] = why,
         KYMO_HOOK_REASON_MAP(X)

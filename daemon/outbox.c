@@ -70,7 +70,7 @@ static void answer(struct outbox *o, struct outbox_order *order, int code, const
 static bool is_change(const struct outbox_status *a, const struct outbox_status *b)
 {
     bool same = a->nlinks == b->nlinks && a->spool.full == b->spool.full && a->spool.stopped == b->spool.stopped &&
-                strcmp(a->trouble, b->trouble) == 0;
+                a->spool.below_floor == b->spool.below_floor && strcmp(a->trouble, b->trouble) == 0;
     for (size_t i = 0; same && i < a->nlinks; i++)
         same = a->links[i].state == b->links[i].state && strcmp(a->links[i].reason, b->links[i].reason) == 0 &&
                strcmp(a->links[i].address, b->links[i].address) == 0;
@@ -225,6 +225,7 @@ static void on_tick(uv_timer_t *tick)
     struct outbox *o = tick->data;
     outbox_uplinks_listen(o->uplinks, outbox_queue_events(&o->queue) < EVENTS_MAX);
     outbox_uplinks_tick(o->uplinks);
+    spool_recheck(o->spool);
     note_status(o);
     if (o->order || o->held)
         (void)uv_idle_start(&o->work, on_work);

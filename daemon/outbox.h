@@ -121,7 +121,8 @@ int outbox_add_neff(struct outbox *o, int fd, const char *name, uint64_t *ret_ti
 void outbox_drop_neff(struct outbox *o, const uint8_t sha256[KYMO_SHA256_SIZE]);
 /*
  * A capture that could not be had at all (broken intake): its loss row, and the end as of outbox_take, with -ENODATA,
- * or 0 when it is in the spool after all.
+ * or 0 when it is in the spool after all. SPOOL_FULL: there was no room in the intake; the policy makes some where both
+ * are on one file system.
  */
 int outbox_lost(struct outbox *o, const char *capture_id, uint32_t cause, const char *directory, uint64_t *ret_ticket,
                 struct kymo_err *err) KYMO_MUST_CHECK;

@@ -327,6 +327,8 @@ static int begin(struct outbox_take *t, struct spool *s, struct outbox_take_end 
 int outbox_take_step(struct outbox_take *t, struct spool *s, const char *writer, struct outbox_take_end *ret,
                      struct kymo_err *err)
 {
+    if (!t->staged && t->lost == SPOOL_FULL)
+        spool_relieve(s);
     if (!t->staged)
         return begin(t, s, ret, err);
     struct kymo_err why = {0};

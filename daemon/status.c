@@ -1,5 +1,6 @@
 #include "daemon/status.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -218,6 +219,14 @@ static void add_captures(struct status *s, struct captures *captures)
     for (size_t i = KYMO_HOOK_REASON_NONE + 1; i < KYMO_HOOK_REASON_COUNT; i++)
         if (c.refused[i])
             r->refusals = add_counted(s, r->refusals, &r->n_refusals, reasons[i], &c.refused[i], NULL);
+    for (int i = 0; i < CAPTURES_FAILURE_COUNT; i++)
+        if (c.failed_by[i])
+            r->failures = add_counted(s, r->failures, &r->n_failures, captures_failure_name((enum captures_failure)i),
+                                      &c.failed_by[i], NULL);
+    if (c.skipped) {
+        r->has_skipped = 1;
+        r->skipped = c.skipped;
+    }
     SET(r, captures, c.spooled);
     SET(r, ring_records_lost, c.ring_records_lost);
     SET(r, stall_ns, c.stall_ns);
@@ -225,7 +234,26 @@ static void add_captures(struct status *s, struct captures *captures)
 
 const char *status_spool_state(const struct outbox_status *o)
 {
-    return o->spool.stopped ? "stopped" : o->trouble[0] ? "broken" : o->spool.full ? "full" : "ok";
+    bool full = o->spool.full || o->spool.below_floor;
+    return o->spool.stopped ? "stopped" : o->trouble[0] ? "broken" : full ? "full" : "ok";
+}
+
+void status_spool_reason(const struct outbox_status *o, char ret[static STATUS_REASON_SIZE])
+{
+    const struct spool_status *s = &o->spool;
+    unsigned long long free_bytes = s->free_bytes, floor = s->floor_bytes;
+    ret[0] = '\0';
+    if (s->stopped)
+        (void)snprintf(ret, STATUS_REASON_SIZE, "it was full; it takes captures again when a quarter of it is free");
+    else if (o->trouble[0])
+        (void)snprintf(ret, STATUS_REASON_SIZE, "%s", o->trouble);
+    else if (s->fs_bytes > 0 && s->fs_bytes < s->floor_bytes)
+        (void)snprintf(ret, STATUS_REASON_SIZE,
+                       "spool-floor %llu exceeds the file system's %llu bytes (%llu free): lower it", floor,
+                       (unsigned long long)s->fs_bytes, free_bytes);
+    else if (s->below_floor || s->full)
+        (void)snprintf(ret, STATUS_REASON_SIZE, "%llu bytes free, spool-floor %llu: make room or lower it", free_bytes,
+                       floor);
 }
 
 const char *status_link_state(enum outbox_link l)
@@ -257,25 +285,18 @@ static Kymo__Control__CollectorStatus *make_link(struct status *s, const struct 
 }
 
 /* Why the spool is not as it should be; "": it is. */
-static const char *spool_reason(const struct outbox_status *o)
-{
-    if (o->spool.stopped)
-        return "it was full; it takes captures again when a quarter of it is free";
-    if (o->trouble[0])
-        return o->trouble;
-    return o->spool.full ? "the disk is full; its reserve is given up" : "";
-}
-
 static void add_outbox(struct status *s, struct outbox *outbox, uint64_t now_ms)
 {
     Kymo__Control__StatusReply *r = &s->reply;
     struct outbox_status o;
+    char reason[STATUS_REASON_SIZE];
     outbox_get_status(outbox, &o);
+    status_spool_reason(&o, reason);
     SET(r, spool_bytes, o.spool.used_bytes);
     SET(r, spool_max_bytes, o.spool_bytes_max);
     SET(r, spool_pending, o.spool.pending.captures);
     r->spool_state = text(s, status_spool_state(&o), WIRE_ID_MAX);
-    r->spool_reason = text(s, spool_reason(&o), WIRE_TEXT_MAX);
+    r->spool_reason = text(s, reason, WIRE_TEXT_MAX);
     for (uint32_t cause = 1; cause <= SPOOL_CAUSES_N; cause++) {
         const struct spool_amount *lost = &o.spool.lost_since_open[cause];
         if (lost->captures)

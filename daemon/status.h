@@ -38,6 +38,9 @@ Kymo__Control__StatusReply *status_message(struct status *s);
 void status_clean(const char *from, char *to, size_t size);
 
 const char *status_spool_state(const struct outbox_status *o); /* ok, full, stopped, broken */
+#define STATUS_REASON_SIZE (KYMO_ERR_TEXT_MAX + 128)
+/* Why it is not ok, and what would help; "": it is, or nothing is known. */
+void status_spool_reason(const struct outbox_status *o, char ret[static STATUS_REASON_SIZE]);
 const char *status_link_state(enum outbox_link l);
 
 #endif

@@ -73,6 +73,8 @@ static const struct wire_bound bounds[] = {
     {D(status_reply), "spool_pending", false, 0, UINT64_MAX, 0},
     {D(status_reply), "states", false, 0, 0, COUNTED_MAX},
     {D(status_reply), "refusals", false, 0, 0, COUNTED_MAX},
+    {D(status_reply), "failures", false, 0, 0, COUNTED_MAX},
+    {D(status_reply), "skipped", false, 0, UINT64_MAX, 0},
     {D(status_reply), "losses", false, 0, 0, COUNTED_MAX},
     {D(status_reply), "ring_records_lost", false, 0, UINT64_MAX, 0},
     {D(status_reply), "stall_ns", false, 0, UINT64_MAX, 0},

@@ -56,7 +56,8 @@
     X(PAST, 10, "that execution is over")                                                                              \
     X(RUNTIME, 11, "the runtime refused")                                                                              \
     X(VERSION, 12, "no common version")                                                                                \
-    X(CLOSED, 13, "the runtime was closed before")
+    X(CLOSED, 13, "the runtime was closed before")                                                                     \
+    X(ROOM, 14, "no room on the file system of the intake directory")
 
 enum kymo_hook_type {
 #define X(name, number) KYMO_HOOK_##name = number,

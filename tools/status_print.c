@@ -157,6 +157,9 @@ static void print_captures(const Kymo__Control__StatusReply *s, FILE *out)
     }
     if (s->ring_records_lost)
         (void)fprintf(out, "            %" PRIu64 " records were lost in full rings\n", s->ring_records_lost);
+    if (s->skipped)
+        (void)fprintf(out, "            %" PRIu64 " by period were due while another was under way\n", s->skipped);
+    print_counted("failed", s->failures, s->n_failures, out);
     print_counted("refused", s->refusals, s->n_refusals, out);
     print_counted("lost", s->losses, s->n_losses, out);
 }

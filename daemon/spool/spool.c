@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/statvfs.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -421,6 +422,24 @@ void spool_closep(struct spool **s)
     *s = spool_close(*s);
 }
 
+void spool_recheck(struct spool *s)
+{
+    if (s->full)
+        spool_refill_reserve(s);
+}
+
+static void see_room(const struct spool *s, struct spool_status *ret)
+{
+    struct statvfs fs;
+    ret->floor_bytes = s->limits.floor_bytes;
+    if (kymo_file_ops()->statvfs(s->dir, &fs) < 0)
+        return;
+    ret->free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+    ret->fs_bytes = (uint64_t)fs.f_blocks * fs.f_frsize;
+    /* Without a floor a file system is full when nothing can be written at all. */
+    ret->below_floor = ret->free_bytes < ret->floor_bytes || ret->free_bytes == 0;
+}
+
 void spool_get_status(const struct spool *s, struct spool_status *ret)
 {
     const struct spool_state *st = &s->state;
@@ -444,6 +463,7 @@ void spool_get_status(const struct spool *s, struct spool_status *ret)
         .damaged_bytes = s->damaged_bytes,
         .recovered_captures = s->recovered,
     };
+    see_room(s, ret);
     memcpy(ret->lost_since_open, st->lost_by_cause, sizeof ret->lost_since_open);
     for (size_t i = 0; i < st->nrows; i++) {
         struct spool_amount *by_cause = &ret->lost_by_cause[spool_cause_index(st->rows[i].cause)];

@@ -117,6 +117,8 @@ struct spool_status {
     bool account_open;                                       /* counters were damaged: the equation cannot be proved */
     bool full;                                               /* the reserve is given up */
     bool stopped;                                            /* policy stop is in force */
+    bool below_floor;                                        /* the file system has less free than the floor */
+    uint64_t free_bytes, fs_bytes, floor_bytes;              /* of the file system; 0, 0: cannot be seen */
     uint64_t used_bytes, staged_bytes, neff_bytes;
     uint32_t neffs, loss_rows;
     uint64_t segment, next_id;   /* journal */
@@ -136,6 +138,13 @@ int spool_open(const char *dir, const struct spool_limits *limits, struct spool 
 struct spool *spool_close(struct spool *s);
 void spool_closep(struct spool **s);
 void spool_get_status(const struct spool *s, struct spool_status *ret);
+/*
+ * Somebody who writes beside the spool found its file system full: unless there is room for the floor and the largest
+ * pending capture again, what nobody needs goes, and under SPOOL_DROP_OLDEST the oldest captures.
+ */
+void spool_relieve(struct spool *s);
+/* The reserve is made again as soon as there is room. To be called now and then. */
+void spool_recheck(struct spool *s);
 
 /*
  * Intake. spool_begin: -EEXIST when the id is known, -EINVAL for a bad one, -ENOBUFS beyond SPOOL_STAGED_MAX. The

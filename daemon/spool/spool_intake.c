@@ -48,6 +48,40 @@ bool spool_is_stopped(const struct spool *s)
     return s->stopped && spool_used_bytes(s) > s->limits.bytes_max / 4 * 3;
 }
 
+static bool has_free(const struct spool *s, uint64_t bytes)
+{
+    uint64_t free_bytes;
+    return kymo_file_free_bytes(s->dir, &free_bytes, NULL) < 0 || free_bytes >= bytes;
+}
+
+void spool_relieve(struct spool *s)
+{
+    uint64_t largest = 0;
+    for (size_t i = 0; i < s->state.nentries; i++) {
+        uint64_t bytes = spool_entry_bytes(s->state.entries[i]);
+        largest = bytes > largest ? bytes : largest;
+    }
+    /* Each round removes something, so the rounds end. */
+    while (!has_free(s, s->limits.floor_bytes + largest))
+        if (!spool_evict_neff(s) && !(s->limits.policy == SPOOL_DROP_OLDEST && spool_evict_one(s, NULL)))
+            return;
+}
+
+static int no_room(const struct spool *s, uint64_t bytes, struct kymo_err *err)
+{
+    uint64_t free_bytes;
+    if (kymo_file_free_bytes(s->dir, &free_bytes, NULL) == 0 &&
+        (free_bytes < bytes || free_bytes - bytes < s->limits.floor_bytes))
+        return kymo_err_set(err, -ENOSPC,
+                            "%s: no room for %llu bytes: %llu bytes are free on its file system, and spool-floor keeps "
+                            "%llu of them",
+                            s->dir, (unsigned long long)bytes, (unsigned long long)free_bytes,
+                            (unsigned long long)s->limits.floor_bytes);
+    return kymo_err_set(err, -ENOSPC, "%s: no room for %llu bytes: %llu of %llu are in use", s->dir,
+                        (unsigned long long)bytes, (unsigned long long)spool_used_bytes(s),
+                        (unsigned long long)s->limits.bytes_max);
+}
+
 int spool_make_room(struct spool *s, uint64_t bytes, uint64_t copied, bool capture, uint32_t *cause,
                     struct kymo_err *err)
 {
@@ -67,9 +101,7 @@ int spool_make_room(struct spool *s, uint64_t bytes, uint64_t copied, bool captu
             continue;
         s->stopped = s->limits.policy == SPOOL_STOP;
         *cause = SPOOL_FULL;
-        return kymo_err_set(err, -ENOSPC, "%s: no room for %llu bytes: %llu of %llu are in use", s->dir,
-                            (unsigned long long)bytes, (unsigned long long)spool_used_bytes(s),
-                            (unsigned long long)s->limits.bytes_max);
+        return no_room(s, bytes, err);
     }
     return 0;
 }

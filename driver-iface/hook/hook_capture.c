@@ -230,6 +230,19 @@ static int save_cores(void)
     return status;
 }
 
+/* What the runtime's status alone does not tell: that there was no room for what it was to write. */
+static void explain(struct hook_no *no, const char *doing, int status)
+{
+    unsigned long long left = 0;
+
+    if (hook_intake_is_full(&left)) {
+        no->reason = KYMO_HOOK_REASON_ROOM;
+        (void)snprintf(no->text, sizeof no->text, "%s: status %d, %llu bytes free", doing, status, left);
+    } else if (no->reason == KYMO_HOOK_REASON_RUNTIME) {
+        (void)snprintf(no->text, sizeof no->text, "%s: status %d", doing, status);
+    }
+}
+
 /* Writes what is running and publishes it. */
 static void finish(void)
 {
@@ -249,7 +262,7 @@ static void finish(void)
     } else {
         struct hook_no no = {.reason = KYMO_HOOK_REASON_RUNTIME};
 
-        (void)snprintf(no.text, sizeof no.text, "writing the capture: status %d", status);
+        explain(&no, "writing the capture", status);
         fail_capture(&no);
     }
 }
@@ -289,6 +302,7 @@ static void begin(const struct hook_model *m, uint64_t number)
     c.start_unix_ns = hook_clock_ns(CLOCK_REALTIME);
     c.start_ns = t;
     if (!hook_intake_open(c.trigger.id, c.path)) {
+        explain(&no, "making its directory", 0);
         fail_capture(&no);
         return;
     }
@@ -299,7 +313,7 @@ static void begin(const struct hook_model *m, uint64_t number)
         return;
     }
     no.reason = KYMO_HOOK_REASON_RUNTIME;
-    (void)snprintf(no.text, sizeof no.text, "beginning the capture: status %d", status);
+    explain(&no, "beginning the capture", status);
     fail_capture(&no);
 }
 

@@ -5,12 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "driver-iface/hook/hook_internal.h"
 
 #define DEPTH_MAX 4u
 #define ENTRIES_MAX 4096u
+#define FULL_BELOW (16ull << 20) /* a writer that failed may have removed what it had written */
 #define PART_MAX (KYMO_HOOK_ID_MAX + 8)
 
 static struct hook_fd intake = {.fd = -1};
@@ -80,6 +82,19 @@ bool hook_intake_publish(const char *id)
     if (!hook_intake_usable() || remove_empty(intake.fd, part, 0))
         return false;
     return renameat(intake.fd, part, intake.fd, id) == 0;
+}
+
+bool hook_intake_is_full(unsigned long long *ret_free)
+{
+    struct statvfs fs;
+    unsigned long long bytes;
+
+    if (!hook_intake_usable() || fstatvfs(intake.fd, &fs) < 0)
+        return false;
+    bytes = (unsigned long long)fs.f_bavail * fs.f_frsize;
+    if (ret_free)
+        *ret_free = bytes;
+    return bytes < FULL_BELOW || (fs.f_files > 0 && fs.f_favail == 0);
 }
 
 void hook_intake_discard(const char *id)

@@ -15,6 +15,9 @@ bool hook_intake_usable(void);
 bool hook_intake_open(const char *id, char path[HOOK_PATH_MAX]);
 /* Publishes what was written; without a single file the directory goes away. False: there is no <id> now. */
 bool hook_intake_publish(const char *id);
+/* Its file system is full, or so nearly that this explains why a capture could not be written. *ret_free may be NULL.
+ */
+bool hook_intake_is_full(unsigned long long *ret_free);
 void hook_intake_discard(const char *id); /* removes what is empty; files stay for the daemon */
 void hook_intake_forked(void);
 

@@ -162,6 +162,35 @@ static void test_refused_and_unknown(void **state)
     (void)world_free(w);
 }
 
+/* A full disk under a job: a loss with its cause, nothing is left of it, and the next capture may come. */
+static void test_no_room_to_write(void **state)
+{
+    (void)state;
+    struct world *w = world_new("period = 0\nspool-floor = 0\n");
+    struct hook_client c;
+    struct kymo_err err;
+    struct captures_counts n;
+    char part[KYMO_HOOK_ID_MAX + 8];
+    world_join(w, &c);
+    assert_int_equal(ask(w, &(struct captures_wish){.trigger = "on-demand"}, &err), 1);
+    assert_true(world_until(w, &c, is_triggered, 1000));
+    (void)snprintf(part, sizeof part, "%s.part", ids[0]);
+    hook_client_write(&c, part, "model_1_exec_1.ntff", "half");
+    hook_client_refused(&c, ids[0], KYMO_HOOK_REASON_ROOM, "status 4, 0 bytes free");
+    assert_true(world_until(w, &c, is_over, 3000));
+    assert_string_equal(world_text(w, CAPTURES_FAILED), "lost (full): no room on the file system of the intake "
+                                                        "directory: status 4, 0 bytes free");
+    assert_int_equal(world_spool(w).lost_since_open[SPOOL_FULL].captures, 1);
+    captures_get_counts(w->captures, &n);
+    assert_int_equal(n.failed_by[CAPTURES_LOST], 1);
+    assert_int_equal(n.failed, 1);
+    world_turn(w, &c, 200);
+    assert_int_equal(faccessat(c.intake, part, F_OK, 0), -1);
+    assert_int_equal(ask(w, &(struct captures_wish){.trigger = "on-demand"}, &err), 1);
+    hook_client_close(&c);
+    (void)world_free(w);
+}
+
 static void test_step_never_comes(void **state)
 {
     (void)state;
@@ -449,6 +478,7 @@ int main(void)
         cmocka_unit_test(test_on_demand),
         cmocka_unit_test(test_session_with_copies),
         cmocka_unit_test(test_refused_and_unknown),
+        cmocka_unit_test(test_no_room_to_write),
         cmocka_unit_test(test_step_never_comes),
         cmocka_unit_test(test_period),
         cmocka_unit_test(test_shed),

@@ -272,6 +272,33 @@ static void test_the_floor_stays_free(void **state)
     spool_close(s);
 }
 
+/* Who writes beside the spool finds the disk full: the oldest make room, as far as the policy lets them. */
+static void test_room_is_given_back(void **state)
+{
+    (void)state;
+    struct kymo_file_ops table = kymo_file_ops_system;
+    struct spool_status st;
+    table.statvfs = small_statvfs;
+    limits.policy = SPOOL_DROP_NEWEST;
+    struct spool *s = must_open();
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(add(s, (const char *const[]){"a", "b", "c"}[i], 1000, NULL), 0);
+    spool_close(s);
+    for (int round = 0; round < 3; round++) {
+        told_free = round == 1 ? 1u << 30 : 0;
+        limits.policy = round == 0 ? SPOOL_DROP_NEWEST : SPOOL_DROP_OLDEST;
+        s = must_open();
+        kymo_file_set_ops(&table);
+        spool_relieve(s);
+        st = status_of(s);
+        kymo_file_set_ops(NULL);
+        assert_int_equal(st.below_floor, told_free == 0);
+        assert_int_equal(st.pending.captures, round < 2 ? 3 : 0);
+        assert_int_equal(st.lost_since_open[SPOOL_EVICTED].captures, round < 2 ? 0 : 3);
+        spool_close(s);
+    }
+}
+
 static long writes_until_full;
 
 static ssize_t full_pwrite(int fd, const void *buf, size_t n, off_t off)
@@ -658,6 +685,7 @@ int main(void)
         T(test_policy_oldest_evicts_and_ranges_merge),
         T(test_policy_newest_and_stop_refuse),
         T(test_the_floor_stays_free),
+        T(test_room_is_given_back),
         T(test_a_full_disk_costs_the_reserve_not_the_account),
         T(test_a_failed_sync_replaces_the_segment),
         T(test_a_data_file_whose_sync_fails_is_copied_afresh),
