@@ -328,6 +328,11 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
         on_bytes(c, (const uint8_t *)buf->base, (size_t)n);
 }
 
+void net_conn_aim(struct net_conn *c, const struct sockaddr *addr)
+{
+    net_format(addr, c->peer);
+}
+
 void net_conn_start(struct net_conn *c, uint64_t timeout_ms)
 {
     struct sockaddr_storage addr;

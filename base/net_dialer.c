@@ -112,6 +112,7 @@ static int connect_to(struct net_dialer *d, const struct sockaddr *addr, struct 
                          &d->conn, err);
     if (r < 0)
         return r;
+    net_conn_aim(d->conn, addr);
     d->connect.data = d;
     net_conn_limit(d->conn, d->config.timeout_ms);
     r = uv_tcp_connect(&d->connect, net_conn_tcp(d->conn), addr, on_connected);

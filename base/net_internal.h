@@ -27,6 +27,7 @@ int net_conn_new(struct net *n, struct tls_context *tls, const char *tls_name, c
                  struct kymo_err *err) KYMO_MUST_CHECK;
 uv_tcp_t *net_conn_tcp(struct net_conn *c);
 /* The handle is connected: shakes hands and reads, ready within timeout_ms or never. */
+void net_conn_aim(struct net_conn *c, const struct sockaddr *addr); /* whom errors name until it is connected */
 void net_conn_start(struct net_conn *c, uint64_t timeout_ms);
 /* Starts the clock for a connection that is not started yet. */
 void net_conn_limit(struct net_conn *c, uint64_t timeout_ms);

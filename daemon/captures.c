@@ -191,9 +191,13 @@ static bool is_its_turn(const struct rank *r, const struct captures_wish *w, siz
     return is_meant(r, w) && (*meant)++ % (w->ranks_one_in ? w->ranks_one_in : 1) == 0;
 }
 
+#define WHY_SIZE 224
+
 /* Why it cannot be asked now; NULL: it can. A rank that only begins is asked as soon as it is ready. */
-static const char *why_not(const struct rank *r)
+static const char *why_not(const struct captures *c, const struct rank *r, const struct captures_wish *w,
+                           char text[static WHY_SIZE])
 {
+    const struct capture *p = r->current;
     if (r->welcome == RANK_REFUSED)
         return r->reason;
     if (r->is_over)
@@ -202,7 +206,15 @@ static const char *why_not(const struct rank *r)
         return "switched off by the policy";
     if (r->run_state == KYMO_HOOK_RUN_CLOSED)
         return "its runtime is closed";
-    return r->current ? "a capture is under way" : NULL;
+    if (!p || (captures_may_replace(p) && strcmp(w->trigger, "periodic") != 0))
+        return NULL;
+    uint64_t now = uv_now(c->loop), until = p->state == CAPTURES_ARMED ? p->begin_by_ms : p->deadline_ms;
+    int n = snprintf(text, WHY_SIZE, "a capture is under way: %s, %s", p->id, captures_state_name(p->state));
+    if (p->step)
+        n += snprintf(text + n, WHY_SIZE - (size_t)n, " for step %llu", (unsigned long long)p->step);
+    (void)snprintf(text + n, WHY_SIZE - (size_t)n, ", given up in %llu s at the latest",
+                   (unsigned long long)(until > now ? (until - now) / MS_PER_S : 0));
+    return text;
 }
 
 void captures_make_id(struct captures *c, const char *trigger, char ret[static KYMO_HOOK_ID_MAX])
@@ -260,14 +272,19 @@ static int check_wish(const struct captures *c, const struct captures_wish *w, e
 
 struct asking {
     size_t meant, started;
-    char why[160]; /* of the last that could not */
+    char why[WHY_SIZE]; /* of the last that could not */
     int pid;
 };
 
 static void ask_rank(struct captures *c, struct rank *r, const struct captures_wish *w, enum kymo_hook_mode mode,
                      struct captures_ask *ask, char ids[][KYMO_HOOK_ID_MAX], struct asking *a)
 {
-    const char *why = why_not(r);
+    char text[WHY_SIZE];
+    const char *why = why_not(c, r, w, text);
+    if (!why && r->current && a->started < CAPTURES_IDS_MAX) {
+        captures_take_back(r->current);
+        captures_fail(c, r->current, CAPTURES_REPLACED, "replaced by a capture that was asked for (%s)", w->trigger);
+    }
     struct capture *p = why || a->started == CAPTURES_IDS_MAX ? NULL : start_one(c, r, w, mode);
     if (!p) {
         (void)snprintf(a->why, sizeof a->why, "%s", why ? why : "too many captures");
@@ -324,8 +341,9 @@ int captures_ask(struct captures *c, const struct captures_wish *wish, captures_
 size_t captures_count_meant(const struct captures *c, const struct captures_wish *wish)
 {
     size_t n = 0, meant = 0;
+    char text[WHY_SIZE];
     for (const struct rank *r = c->jobs ? jobs_first(c->jobs) : NULL; r; r = r->next)
-        n += is_its_turn(r, wish, &meant) && !why_not(r);
+        n += is_its_turn(r, wish, &meant) && !why_not(c, r, wish, text);
     return n;
 }
 
@@ -348,11 +366,19 @@ const struct rank_ops captures_rank_ops = {.ready = captures_on_ready,
                                            .captured = captures_on_captured,
                                            .refused = captures_on_refused,
                                            .ended = captures_on_ended};
+static void on_changed(void *ctx)
+{
+    struct captures *c = ctx;
+    if (c->outbox && !c->stopping)
+        outbox_say_changes(&c->said, c->outbox);
+}
+
 const struct outbox_ops captures_outbox_ops = {.taken = captures_on_taken,
                                                .neff = captures_on_neff,
                                                .sent = captures_on_sent,
                                                .request = captures_on_request,
-                                               .ring_losses = captures_on_ring_losses};
+                                               .ring_losses = captures_on_ring_losses,
+                                               .changed = on_changed};
 
 int captures_new(const struct captures_config *config, struct captures **ret, struct kymo_err *err)
 {
@@ -383,6 +409,7 @@ int captures_start(struct captures *c, struct jobs *jobs, struct outbox *outbox,
     c->outbox = outbox;
     c->is_started = true;
     jobs_set_outbox(jobs, outbox);
+    outbox_say_changes(&c->said, outbox); /* a spool without room is told at once */
     c->starting++;
     int r = jobs_adopt(jobs, err);
     for (struct rank *k = jobs_first(jobs); k && r == 0; k = k->next)

@@ -5,13 +5,17 @@
 
 #include "daemon/captures_internal.h"
 
+#define MS_PER_S 1000ull
+
 /* A hook has one capture at a time; others wait for it. */
-static void arm_one(struct capture *p)
+static void arm_one(const struct captures *c, struct capture *p)
 {
+    uint64_t begin_ms = uv_now(c->loop) + c->config->capture_begin_timeout_s * MS_PER_S;
     struct kymo_hook_trigger t = {
         .mode = (uint32_t)p->mode, .execution = p->step, .count = p->count, .duration_ns = p->duration_ns};
     memcpy(t.id, p->hook_id, sizeof t.id);
     p->seq = hook_session_trigger(p->rank->session, &t);
+    p->begin_by_ms = begin_ms < p->deadline_ms ? begin_ms : p->deadline_ms;
 }
 
 void captures_arm(struct captures *c)
@@ -20,7 +24,7 @@ void captures_arm(struct captures *c)
         next = p->next;
         if (p->state != CAPTURES_QUEUED || p->is_found || !rank_can_capture(p->rank))
             continue;
-        arm_one(p);
+        arm_one(c, p);
         captures_set_state(c, p, CAPTURES_ARMED, "");
     }
 }
@@ -44,11 +48,20 @@ bool captures_want_tick(const struct captures *c)
 }
 
 /* A trigger that has not begun is taken back: what comes nevertheless is taken over all the same. */
-static void take_back(struct capture *p)
+void captures_take_back(struct capture *p)
 {
     const struct kymo_hook_trigger none = {.mode = KYMO_HOOK_MODE_NONE};
-    if (p->state == CAPTURES_ARMED && p->rank->session && p->rank->current == p)
+    if ((p->state == CAPTURES_ARMED || p->state == CAPTURES_RUNNING) && p->rank->session && p->rank->current == p)
         (void)hook_session_trigger(p->rank->session, &none);
+}
+
+bool captures_may_replace(const struct capture *p)
+{
+    const struct kymo_hook_page *page = p->rank && p->rank->session ? hook_session_page(p->rank->session) : NULL;
+    if (p->is_found || strcmp(p->trigger, "periodic") != 0)
+        return false;
+    return p->state == CAPTURES_QUEUED ||
+           (p->state == CAPTURES_ARMED && page && __atomic_load_n(&page->trigger_seen, __ATOMIC_RELAXED) != p->seq);
 }
 
 static void watch_one(struct captures *c, struct capture *p)
@@ -57,9 +70,9 @@ static void watch_one(struct captures *c, struct capture *p)
     if (page && p->state == CAPTURES_ARMED && __atomic_load_n(&page->trigger_seen, __ATOMIC_RELAXED) == p->seq &&
         __atomic_load_n(&page->capturing, __ATOMIC_RELAXED) != KYMO_HOOK_MODE_NONE)
         captures_set_state(c, p, CAPTURES_RUNNING, "");
-    if (uv_now(c->loop) < p->deadline_ms)
+    if (uv_now(c->loop) < (p->state == CAPTURES_ARMED ? p->begin_by_ms : p->deadline_ms))
         return;
-    take_back(p);
+    captures_take_back(p);
     captures_fail(c, p, CAPTURES_TIMED_OUT, "timed out while %s", captures_state_name(p->state));
 }
 

@@ -11,6 +11,7 @@
 #include "daemon/jobs.h"
 #include "daemon/learned.h"
 #include "daemon/outbox.h"
+#include "daemon/outbox_say.h"
 #include "daemon/own_cost.h"
 #include "daemon/rank.h"
 #include "daemon/say.h"
@@ -33,7 +34,8 @@ struct capture {
     uint64_t step, duration_ns;
     uint32_t count, seq;
     uint64_t deadline_ms;
-    bool is_found; /* nobody asked for it, or not this kymod */
+    uint64_t begin_by_ms; /* of one that is armed */
+    bool is_found;        /* nobody asked for it, or not this kymod */
 
     bool has_word;
     struct kymo_hook_captured word;
@@ -91,6 +93,7 @@ struct captures {
     char *learned_text;
     size_t learned_n;
     struct say_limit say;
+    struct outbox_say said;
 };
 
 /* captures.c */
@@ -111,6 +114,9 @@ size_t captures_count_meant(const struct captures *c, const struct captures_wish
 void captures_arm(struct captures *c);         /* all that are queued and can be */
 void captures_watch_hooks(struct captures *c); /* each second */
 bool captures_want_tick(const struct captures *c);
+void captures_take_back(struct capture *p);
+/* By one that somebody asks for: it is periodic, and the hook has not even seen it. */
+bool captures_may_replace(const struct capture *p);
 
 /* One that this kymod did not ask for, or asked for and gave up; NULL: no room. */
 struct capture *captures_add_found(struct captures *c, struct rank *r, const char *hook_id);

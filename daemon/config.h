@@ -68,7 +68,7 @@ struct config {
 
     uint64_t sessions_max, sessions_per_uid;
     uint64_t intake_bytes, neff_user_bytes; /* of one user: in the intake; programs that are loaded and kept for it */
-    uint64_t capture_timeout_s;
+    uint64_t capture_timeout_s, capture_begin_timeout_s;
     double cpu_percent; /* of one core, over a minute; what goes beyond is shed (own_cost.h); 0: no limit */
     uint64_t disk_bytes_s, net_bytes_s;
     const char *group; /* whose members may use the control socket and the bus; NULL: none */

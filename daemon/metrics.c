@@ -203,7 +203,7 @@ static void write_captures(const struct metrics *m, struct prom *p)
     for (int i = 0; i < CAPTURES_FAILURE_COUNT; i++)
         prom_value(p, c.failed_by[i], "cause", captures_failure_name((enum captures_failure)i));
     prom_family(p, "kymod_captures_skipped_total", "counter", "Periodic captures that were due and not begun.");
-    prom_value(p, c.skipped, "cause", "another-under-way");
+    prom_value(p, c.skipped, "cause", "busy");
     static const char *const names[] = {
 #define X(symbol, number, why) [number] = why,
         KYMO_HOOK_REASON_MAP(X)
@@ -241,7 +241,7 @@ static void write_spool(const struct outbox_status *o, struct prom *p)
     prom_counter(p, "kymod_spool_failed_syncs_total", s->failed_syncs, "Syncs to disk that failed.");
     prom_family(p, "kymod_spool_state", "gauge", "1 for the state that the spool is in.");
     for (size_t i = 0; i < sizeof states / sizeof states[0]; i++)
-        prom_value(p, !strcmp(states[i], status_spool_state(o)), "state", states[i]);
+        prom_value(p, !strcmp(states[i], outbox_spool_state(o)), "state", states[i]);
 }
 
 static void write_links(const struct outbox_status *o, struct prom *p)

@@ -11,7 +11,7 @@ struct outbox_link_peer {
     struct net_conn *conn;
     struct uplink_send *send;
     uv_loop_t *loop;
-    bool up, closing, pumping, paused;
+    bool up, was_up, closing, pumping, paused;
     struct kymo_err why;
     uint64_t retry_at_ms; /* 0: not waiting */
     uint64_t sent_bytes, connections;
@@ -106,7 +106,7 @@ static void on_opened(void *ctx, struct net_conn *c)
                                           .ctx = l};
     l->conn = c;
     l->retry_at_ms = l->silent = l->since_ping = 0;
-    l->paused = false;
+    l->paused = l->was_up = false;
     l->connections++;
     if (uplink_send_new(&sc, &l->send, &l->why) < 0)
         net_conn_close(c);
@@ -118,7 +118,12 @@ static void on_waiting(void *ctx, const struct kymo_err *why, uint64_t retry_ms)
 {
     struct outbox_link_peer *l = ctx;
     /* What we closed for has its own reason. */
-    if (why->code)
+    if (why->code == -EPIPE && l->connections > 0 && !l->was_up && !l->config.tls)
+        (void)kymo_err_set(&l->why, -EPIPE,
+                           "%s: closed before it answered; if it wants TLS, set tls-ca, tls-cert and "
+                           "tls-key",
+                           l->config.address);
+    else if (why->code)
         l->why = *why;
     else if (!l->why.code)
         (void)kymo_err_set(&l->why, -EPIPE, "%s: closed", l->config.address);
@@ -175,7 +180,7 @@ struct uplink_send *outbox_link_send(const struct outbox_link_peer *l)
 
 void outbox_link_ready(struct outbox_link_peer *l)
 {
-    l->up = true;
+    l->up = l->was_up = true;
     l->why = (struct kymo_err){0};
     l->config.ops->up(l->config.owner, l);
 }

@@ -1,6 +1,5 @@
 #include "daemon/status.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -232,30 +231,6 @@ static void add_captures(struct status *s, struct captures *captures)
     SET(r, stall_ns, c.stall_ns);
 }
 
-const char *status_spool_state(const struct outbox_status *o)
-{
-    bool full = o->spool.full || o->spool.below_floor;
-    return o->spool.stopped ? "stopped" : o->trouble[0] ? "broken" : full ? "full" : "ok";
-}
-
-void status_spool_reason(const struct outbox_status *o, char ret[static STATUS_REASON_SIZE])
-{
-    const struct spool_status *s = &o->spool;
-    unsigned long long free_bytes = s->free_bytes, floor = s->floor_bytes;
-    ret[0] = '\0';
-    if (s->stopped)
-        (void)snprintf(ret, STATUS_REASON_SIZE, "it was full; it takes captures again when a quarter of it is free");
-    else if (o->trouble[0])
-        (void)snprintf(ret, STATUS_REASON_SIZE, "%s", o->trouble);
-    else if (s->fs_bytes > 0 && s->fs_bytes < s->floor_bytes)
-        (void)snprintf(ret, STATUS_REASON_SIZE,
-                       "spool-floor %llu exceeds the file system's %llu bytes (%llu free): lower it", floor,
-                       (unsigned long long)s->fs_bytes, free_bytes);
-    else if (s->below_floor || s->full)
-        (void)snprintf(ret, STATUS_REASON_SIZE, "%llu bytes free, spool-floor %llu: make room or lower it", free_bytes,
-                       floor);
-}
-
 const char *status_link_state(enum outbox_link l)
 {
     static const char *const names[] = {[OUTBOX_LINK_OFF] = "off",
@@ -289,13 +264,13 @@ static void add_outbox(struct status *s, struct outbox *outbox, uint64_t now_ms)
 {
     Kymo__Control__StatusReply *r = &s->reply;
     struct outbox_status o;
-    char reason[STATUS_REASON_SIZE];
+    char reason[OUTBOX_REASON_SIZE];
     outbox_get_status(outbox, &o);
-    status_spool_reason(&o, reason);
+    outbox_spool_reason(&o, reason);
     SET(r, spool_bytes, o.spool.used_bytes);
     SET(r, spool_max_bytes, o.spool_bytes_max);
     SET(r, spool_pending, o.spool.pending.captures);
-    r->spool_state = text(s, status_spool_state(&o), WIRE_ID_MAX);
+    r->spool_state = text(s, outbox_spool_state(&o), WIRE_ID_MAX);
     r->spool_reason = text(s, reason, WIRE_TEXT_MAX);
     for (uint32_t cause = 1; cause <= SPOOL_CAUSES_N; cause++) {
         const struct spool_amount *lost = &o.spool.lost_since_open[cause];

@@ -10,6 +10,7 @@
 #include "daemon/captures.h"
 #include "daemon/jobs.h"
 #include "daemon/outbox.h"
+#include "daemon/outbox_words.h"
 #include "daemon/own_cost.h"
 #include "proto/control.h"
 
@@ -37,10 +38,6 @@ Kymo__Control__StatusReply *status_message(struct status *s);
 /* Copies at most size - 1 bytes as valid UTF-8; control characters and what is no UTF-8 become "?". */
 void status_clean(const char *from, char *to, size_t size);
 
-const char *status_spool_state(const struct outbox_status *o); /* ok, full, stopped, broken */
-#define STATUS_REASON_SIZE (KYMO_ERR_TEXT_MAX + 128)
-/* Why it is not ok, and what would help; "": it is, or nothing is known. */
-void status_spool_reason(const struct outbox_status *o, char ret[static STATUS_REASON_SIZE]);
 const char *status_link_state(enum outbox_link l);
 
 #endif

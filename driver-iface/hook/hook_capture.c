@@ -38,7 +38,7 @@ static void set_phase(enum hook_phase phase)
     attend(HOOK_ATTEND_CAPTURE, phase > HOOK_PHASE_WAITING);
     __atomic_store_n(&hook_wait_execution, c.trigger.execution, __ATOMIC_RELAXED);
     attend(HOOK_ATTEND_WAIT, phase == HOOK_PHASE_WAITING);
-    hook_state_set(&hook_page->capturing, phase == HOOK_PHASE_IDLE ? KYMO_HOOK_MODE_NONE : c.mode);
+    hook_state_set(&hook_page->capturing, phase <= HOOK_PHASE_WAITING ? KYMO_HOOK_MODE_NONE : c.mode);
 }
 
 void hook_capture_say_state(uint32_t run_state)

@@ -78,6 +78,8 @@ static void test_on_demand(void **state)
     assert_int_equal(c.page->trigger.execution, 7);
     assert_int_equal(c.page->trigger.count, 3);
     assert_int_equal(ask(w, &(struct captures_wish){.trigger = "on-demand"}, &err), -EBUSY);
+    assert_non_null(strstr(err.text, ids[0]));
+    assert_non_null(strstr(err.text, ", armed for step 7, given up in "));
     obey(w, &c, ids[0]);
     assert_true(world_until(w, &c, is_over, 3000));
     assert_int_equal(w->told[w->ntold - 1].state, CAPTURES_SPOOLED);
@@ -205,6 +207,34 @@ static void test_step_never_comes(void **state)
     /* It comes nevertheless, too late for who waited: kept all the same. */
     obey(w, &c, ids[0]);
     assert_true(world_until(w, &c, is_spooled, 3000));
+    hook_client_close(&c);
+    (void)world_free(w);
+}
+
+/* A job's hook has not seen it: somebody's wish goes before the period's, which is counted as replaced. */
+static void test_wish_before_period(void **state)
+{
+    (void)state;
+    struct world *w = world_new("period = 1\njitter = 0\ncapture-begin-timeout = 2\n");
+    struct hook_client c;
+    struct kymo_err err;
+    struct captures_counts n;
+    world_join(w, &c);
+    assert_true(world_until(w, &c, is_triggered, 3000));
+    assert_int_equal(c.page->trigger.id[0], 'p');
+    assert_int_equal(ask(w, &(struct captures_wish){.trigger = "on-demand", .step = 99}, &err), 1);
+    world_turn(w, &c, 50);
+    assert_string_equal(c.page->trigger.id, ids[0]);
+    captures_get_counts(w->captures, &n);
+    assert_int_equal(n.failed_by[CAPTURES_REPLACED], 1);
+    /* Another wish waits for its turn, and a step that does not come has an end before the capture's own. */
+    assert_int_equal(ask(w, &(struct captures_wish){.trigger = "on-demand"}, &err), -EBUSY);
+    assert_true(world_until(w, &c, is_over, 5000));
+    assert_string_equal(world_text(w, CAPTURES_FAILED), "timed out while armed");
+    captures_get_counts(w->captures, &n);
+    assert_int_equal(n.failed_by[CAPTURES_TIMED_OUT], 1);
+    assert_int_equal(n.failed, 2);
+    assert_true(n.skipped > 0);
     hook_client_close(&c);
     (void)world_free(w);
 }
@@ -481,6 +511,7 @@ int main(void)
         cmocka_unit_test(test_no_room_to_write),
         cmocka_unit_test(test_step_never_comes),
         cmocka_unit_test(test_period),
+        cmocka_unit_test(test_wish_before_period),
         cmocka_unit_test(test_shed),
         cmocka_unit_test(test_reload),
         cmocka_unit_test(test_process_ends),
