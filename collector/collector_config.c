@@ -6,11 +6,28 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/net.h"
 
 #define FILE_SIZE_MAX ((uint64_t)1 << 40)
 #define DESCRIPTORS 1024
 
 #define AT(field) .offset = offsetof(struct collector_config, field)
+
+static int check_address(const char *text, struct kymo_err *err)
+{
+    struct net_address a;
+    return net_address_parse(text, &a, err);
+}
+
+static int check_http(const char *text, struct kymo_err *err)
+{
+    return strcmp(text, "off") != 0 ? check_address(text, err) : 0;
+}
+
+static int check_processor(const char *text, struct kymo_err *err)
+{
+    return external_check(&(struct external){.command = text}, err);
+}
 
 static const struct kymo_option rows[] = {
     {.name = "config",
@@ -27,6 +44,7 @@ static const struct kymo_option rows[] = {
      .type = KYMO_OPTION_TEXT,
      .arg = "ADDR",
      .def = "127.0.0.1:3002",
+     .check = check_address,
      AT(listen),
      .help = "numeric address and port for daemons; port 0: any free one"},
     {.name = "tls-cert",
@@ -48,6 +66,7 @@ static const struct kymo_option rows[] = {
      .type = KYMO_OPTION_TEXT,
      .arg = "ADDR",
      .def = "127.0.0.1:3001",
+     .check = check_http,
      AT(http),
      .help = "numeric address and port for the HTTP API; \"off\": none"},
     {.name = "http-cert",
@@ -159,6 +178,7 @@ static const struct kymo_option rows[] = {
     {.name = "processor",
      .type = KYMO_OPTION_TEXT,
      .arg = "COMMAND",
+     .check = check_processor,
      AT(processor),
      .help = "for captures that kymo cannot decode; see collector/EXTERNAL.md"},
     {.name = "processor-schema",
@@ -220,10 +240,7 @@ static int check(const struct collector_config *c, struct kymo_err *err)
         return kymo_err_set(err, -EINVAL, "http-plain contradicts http-cert");
     if (tls && c->plain)
         return kymo_err_set(err, -EINVAL, "plain contradicts tls-cert");
-    if (!c->processor)
-        return 0;
-    const struct external x = {.command = c->processor, .schema_version = c->processor_schema};
-    return external_check(&x, err);
+    return 0;
 }
 
 struct collector_settings *collector_settings_free(struct collector_settings *s)

@@ -67,6 +67,19 @@ static void refuses_what_contradicts(void **state)
                    "plain contradicts");
     assert_refused(LOAD("--data-path", "d", "--http-cert", "c"), &err, "http-cert and http-key");
     assert_refused(LOAD("--data-path", "d", "--processor", "sh {nothing}"), &err, "nothing");
+    char file[] = "/tmp/kymo-config-XXXXXX";
+    static const char *const texts[][2] = {{"jobs = 2\nlisten = here\n", ":2: listen: "},
+                                           {"http = 3001\n", ":1: http: "},
+                                           {"processor = sh {ntff\n", ":1: processor: "}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        (void)snprintf(file, sizeof file, "/tmp/kymo-config-XXXXXX");
+        int fd = mkstemp(file);
+        assert_true(fd >= 0);
+        assert_int_equal(write(fd, texts[i][0], strlen(texts[i][0])), strlen(texts[i][0]));
+        assert_int_equal(close(fd), 0);
+        assert_refused(LOAD("--config", file), &err, texts[i][1]);
+        assert_int_equal(unlink(file), 0);
+    }
     assert_null(s);
 }
 
