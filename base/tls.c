@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <openssl/bio.h>
 #include <openssl/err.h>
@@ -115,6 +116,10 @@ static const char *ssl_cause(void)
 
 static int load_files(SSL_CTX *ssl, const struct tls_files *files, struct kymo_err *err)
 {
+    const char *const paths[] = {files->cert, files->key, files->ca};
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
+        if (paths[i] && access(paths[i], R_OK) < 0)
+            return kymo_err_set(err, -EINVAL, "%s: cannot be read: %s", paths[i], strerror(errno));
     if (SSL_CTX_use_certificate_chain_file(ssl, files->cert) != 1)
         return kymo_err_set(err, -EINVAL, "%s: cannot use this certificate: %s", files->cert, ssl_cause());
     if (SSL_CTX_use_PrivateKey_file(ssl, files->key, SSL_FILETYPE_PEM) != 1)

@@ -418,7 +418,7 @@ static int check(const struct config *c, struct kymo_err *err)
                        c->overrides[i].pattern);
         r = check_policy(&c->overrides[i].policy, where, err);
     }
-    if (r == 0 && (!c->tls_cert != !c->tls_key || (c->tls_cert && !c->tls_ca)))
+    if (r == 0 && (!c->tls_cert != !c->tls_key || !c->tls_cert != !c->tls_ca))
         r = kymo_err_set(err, -EINVAL, "tls-ca, tls-cert and tls-key go together");
     return r;
 }

@@ -286,7 +286,13 @@ static int start_metrics(struct kymod *k, struct kymo_err *err)
     if (!strcmp(http.address, "0"))
         return 0;
     int r = metrics_new(&sources, &k->metrics, err);
-    return r < 0 ? r : metrics_http_start(&k->loop, &http, &k->metrics_http, err);
+    if (r == 0)
+        r = metrics_http_start(&k->loop, &http, &k->metrics_http, err);
+    if (r == 0)
+        kymo_log(KYMO_LOG_INFO, "metrics at %s, port %d", http.address, metrics_http_port(k->metrics_http));
+    if (r == 0 && !metrics_http_is_local(http.address))
+        kymo_log(KYMO_LOG_WARNING, "metrics: whoever reaches %s reads them: there is no token", http.address);
+    return r;
 }
 
 static int start_control(struct kymod *k, struct kymo_err *err)

@@ -20,7 +20,7 @@ struct client {
     size_t nhead, sent;
     struct kymo_buf answer;
     uint64_t deadline_ms;
-    bool answering;
+    bool answering, closing;
 };
 
 struct metrics_http {
@@ -224,9 +224,26 @@ static void on_tick(uv_timer_t *timer)
             net_conn_close(c->conn);
 }
 
+/* They come newest first. One that is closing has given its place up already. */
+static void make_room(struct metrics_http *s)
+{
+    struct client *oldest = NULL;
+    size_t n = 0;
+    for (struct client *c = s->clients; c; c = c->next) {
+        n += !c->closing;
+        if (!c->answering && !c->closing)
+            oldest = c;
+    }
+    if (n < METRICS_HTTP_CLIENTS_MAX || !oldest)
+        return;
+    oldest->closing = true;
+    net_conn_close(oldest->conn);
+}
+
 static void *on_accepted(void *ctx, struct net_conn *conn)
 {
     struct metrics_http *s = ctx;
+    make_room(s);
     struct client *c = KYMO_NEW(struct client);
     if (!c)
         return NULL;
@@ -258,7 +275,7 @@ int metrics_http_start(uv_loop_t *loop, const struct metrics_http_config *config
     s->timer.data = s;
     const struct net_listener_config l = {.address = config->address,
                                           .plain_anywhere = true,
-                                          .max_connections = METRICS_HTTP_CLIENTS_MAX,
+                                          .max_connections = 2 * METRICS_HTTP_CLIENTS_MAX,
                                           .accepted = on_accepted,
                                           .ops = &conn_ops,
                                           .ctx = s};
@@ -288,6 +305,17 @@ struct metrics_http *metrics_http_stop(struct metrics_http *s)
         net_conn_close(c->conn);
     uv_close((uv_handle_t *)&s->timer, on_timer_closed);
     return NULL;
+}
+
+bool metrics_http_is_local(const char *address)
+{
+    struct net_address a;
+    struct sockaddr_storage to = {0};
+    if (net_address_parse(address, &a, NULL) < 0)
+        return false;
+    return (uv_ip4_addr(a.host, 0, (struct sockaddr_in *)&to) == 0 ||
+            uv_ip6_addr(a.host, 0, (struct sockaddr_in6 *)&to) == 0) &&
+           net_is_loopback((const struct sockaddr *)&to);
 }
 
 int metrics_http_port(const struct metrics_http *s)

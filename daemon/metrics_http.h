@@ -12,9 +12,9 @@
 #include "base/net.h"
 
 #define METRICS_HTTP_HEAD_MAX 8192
-#define METRICS_HTTP_CLIENTS_MAX 16
-#define METRICS_HTTP_HEAD_MS 5000  /* for the request */
-#define METRICS_HTTP_SEND_MS 30000 /* for taking the answer */
+#define METRICS_HTTP_CLIENTS_MAX 16 /* then the oldest that has not asked yet makes room */
+#define METRICS_HTTP_HEAD_MS 5000   /* for the request */
+#define METRICS_HTTP_SEND_MS 30000  /* for taking the answer */
 
 struct metrics_http;
 
@@ -29,6 +29,8 @@ int metrics_http_start(uv_loop_t *loop, const struct metrics_http_config *config
                        struct kymo_err *err) KYMO_MUST_CHECK;
 /* The loop must run until its handles are closed. NULL is fine; returns NULL. */
 struct metrics_http *metrics_http_stop(struct metrics_http *s);
+/* Whether only this host reaches that address. */
+bool metrics_http_is_local(const char *address);
 int metrics_http_port(const struct metrics_http *s);
 
 /*

@@ -4,9 +4,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -334,8 +336,18 @@ static int take_lock(struct spool *s, struct kymo_err *err)
     s->lock = kymo_file_open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600, err);
     if (s->lock < 0)
         return s->lock;
-    if (flock(s->lock, LOCK_EX | LOCK_NB) < 0)
-        return kymo_err_set(err, errno == EWOULDBLOCK ? -EBUSY : -errno, "%s: the spool is in use", path);
+    if (flock(s->lock, LOCK_EX | LOCK_NB) < 0) {
+        char holder[24] = "";
+        int cause = errno;
+        (void)kymo_file_ops()->pread(s->lock, holder, sizeof holder - 1, 0);
+        holder[strspn(holder, "0123456789")] = '\0';
+        return kymo_err_set(err, cause == EWOULDBLOCK ? -EBUSY : -cause, "%s: the spool is in use by process %s", path,
+                            *holder ? holder : "of another program");
+    }
+    /* Only for whoever finds it locked: on a full disk the spool must open all the same. */
+    char text[24];
+    int n = snprintf(text, sizeof text, "%-16ld\n", (long)getpid());
+    (void)kymo_file_ops()->pwrite(s->lock, text, (size_t)n, 0);
     return 0;
 }
 

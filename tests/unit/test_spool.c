@@ -176,7 +176,11 @@ static void test_only_one_opens_a_spool(void **state)
 {
     (void)state;
     struct spool *s = must_open(), *other;
-    assert_int_equal(spool_open(dir, &limits, &other, NULL), -EBUSY);
+    struct kymo_err err = {0};
+    char who[40];
+    (void)snprintf(who, sizeof who, "in use by process %d", (int)getpid());
+    assert_int_equal(spool_open(dir, &limits, &other, &err), -EBUSY);
+    assert_non_null(strstr(err.text, who));
     spool_close(s);
     limits.captures_max = 0;
     assert_int_equal(spool_open(dir, &limits, &other, NULL), -EINVAL);
