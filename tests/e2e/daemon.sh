@@ -99,7 +99,7 @@ neff=(--lnc 2 --neff "$work/lnc2.neff")
 # A broken file is refused with its line, and no socket is made.
 echo "perod = 1" >"$work/broken.conf"
 ! "$bin/kymod" --config "$work/broken.conf" 2>"$work/refused.txt" || die "a broken file was taken"
-grep -q "broken.conf:1: no such key here" "$work/refused.txt" || die "no line: $(cat "$work/refused.txt")"
+grep -q "broken.conf:1: perod: no such key here" "$work/refused.txt" || die "no line: $(cat "$work/refused.txt")"
 
 # Two ranks, once a second.
 start_kymod
