@@ -184,7 +184,9 @@ int external_check(const struct external *x, struct kymo_err *err)
         .name = "", .capture = "", .ntff = "", .manifest = "", .output = "", .neffs = NULL};
     char **argv = NULL;
     int r = external_argv(x, &none, &argv, err);
-    if (r == 0)
+    if (r == 0 && (!argv || !argv[0]))
+        r = kymo_err_set(err, -EINVAL, "external processor: no program");
+    else if (r == 0)
         r = check_program(argv[0], err);
     external_strings_free(&argv);
     return r;

@@ -59,7 +59,7 @@ static int check_footer(int fd, const char *path, uint64_t size, const uint8_t t
 /* Durable as well: a processor that kymo did not make may not have seen to it. */
 static int check_table(const char *path, struct publish_counts *counts, struct kymo_err *err)
 {
-    uint8_t head[MAGIC_BYTES], tail[TAIL_BYTES];
+    uint8_t head[MAGIC_BYTES] = {0}, tail[TAIL_BYTES] = {0};
     uint64_t size = 0;
     int fd KYMO_CLOSE = kymo_file_open(path, O_RDONLY | O_NOFOLLOW, 0, err);
     int r = fd < 0 ? fd : kymo_file_size(fd, &size, path, err);

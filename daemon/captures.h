@@ -135,7 +135,7 @@ struct captures_counts {
     uint64_t asked, saved, spooled, sent, failed;
     uint64_t failed_by[CAPTURES_FAILURE_COUNT]; /* sum: failed */
     uint64_t skipped;                           /* periodic ones that were due while another was under way */
-    uint64_t refused[KYMO_HOOK_REASON_COUNT];   /* by the hook's reason */
+    uint64_t refused[KYMO_HOOK_REASON_COUNT];   /* by the hook's reason; NONE: one of a later hook */
     uint64_t stall_ns, bytes;                   /* cost to jobs, and what was taken over */
     uint64_t under_way;
     uint64_t ring_records_lost; /* as the collector's pipeline counted */

@@ -176,7 +176,7 @@ void captures_on_refused(void *ctx, struct rank *r, const struct kymo_hook_refus
 {
     struct captures *c = ctx;
     char text[sizeof m->text];
-    c->counts.refused[m->reason]++;
+    c->counts.refused[m->reason < KYMO_HOOK_REASON_COUNT ? m->reason : KYMO_HOOK_REASON_NONE]++;
     struct capture *p = m->id[0] ? captures_find(c, r, m->id) : NULL;
     if (!p || p->state >= CAPTURES_SAVED)
         return;

@@ -212,6 +212,7 @@ static void write_captures(const struct metrics *m, struct prom *p)
     prom_family(p, "kymod_capture_refusals_total", "counter", "Captures that a job's hook refused.");
     for (size_t i = KYMO_HOOK_REASON_NONE + 1; i < KYMO_HOOK_REASON_COUNT; i++)
         prom_value(p, c.refused[i], "reason", names[i]);
+    prom_value(p, c.refused[KYMO_HOOK_REASON_NONE], "reason", "unknown");
     prom_family(p, "kymod_capture_stall_seconds_total", "counter", "What captures held jobs up.");
     prom_seconds(p, c.stall_ns, NULL, NULL);
     prom_counter(p, "kymod_capture_bytes_total", c.bytes, "Bytes of captures taken over.");

@@ -215,9 +215,9 @@ static void add_captures(struct status *s, struct captures *captures)
         KYMO_HOOK_REASON_MAP(X)
 #undef X
     };
-    for (size_t i = KYMO_HOOK_REASON_NONE + 1; i < KYMO_HOOK_REASON_COUNT; i++)
+    for (size_t i = KYMO_HOOK_REASON_NONE; i < KYMO_HOOK_REASON_COUNT; i++)
         if (c.refused[i])
-            r->refusals = add_counted(s, r->refusals, &r->n_refusals, reasons[i], &c.refused[i], NULL);
+            r->refusals = add_counted(s, r->refusals, &r->n_refusals, i ? reasons[i] : "unknown", &c.refused[i], NULL);
     for (int i = 0; i < CAPTURES_FAILURE_COUNT; i++)
         if (c.failed_by[i])
             r->failures = add_counted(s, r->failures, &r->n_failures, captures_failure_name((enum captures_failure)i),

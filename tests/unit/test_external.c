@@ -80,6 +80,7 @@ static void refuses_bad_commands(void **state)
     refuse("./tool", "absolute path");
     refuse(many, "more than 64 words");
     refuse(longer, "longer than");
+    refuse("{neffs}", "no program");
 }
 
 static void names_the_processor(void **state)

@@ -271,6 +271,19 @@ static void test_daemon_hears(void **state)
     }
 }
 
+/* A reason of a later hook is no broken packet. */
+static void test_daemon_hears_later_reasons(void **state)
+{
+    (void)state;
+    struct kymo_hook_refused refused = {.header = head(KYMO_HOOK_REFUSED, 1, 1), .id = "capture-2", .reason = 4000};
+    union hook_packet packet;
+    struct kymo_err err = {0};
+    refused.header.size = sizeof refused;
+    assert_int_equal(hook_packet_parse(&refused, sizeof refused, sizeof refused, &packet, &err), 1);
+    assert_int_equal(packet.refused.reason, 4000);
+    assert_string_equal(hook_packet_reason(packet.refused.reason), "unknown");
+}
+
 /* Today's hook hears daemons of version 1 and of a later one alike. */
 static void test_hook_hears(void **state)
 {
@@ -340,6 +353,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bytes_stay),
         cmocka_unit_test(test_daemon_hears),
+        cmocka_unit_test(test_daemon_hears_later_reasons),
         cmocka_unit_test(test_hook_hears),
         cmocka_unit_test(test_cut_packets),
     };

@@ -307,7 +307,8 @@ static void test_inert(void **state)
         {"/usr/bin/python3", "-c",
          "import os, threading, ctypes\n"
          "text = open('/proc/self/maps').read()\n"
-         "links = [os.readlink('/proc/self/fd/' + f) for f in os.listdir('/proc/self/fd') if f != '3']\n"
+         "paths = ['/proc/self/fd/' + f for f in os.listdir('/proc/self/fd')]\n"
+         "links = [os.readlink(p) for p in paths if os.path.lexists(p)]\n"
          "assert 'libkymo-hook' in text and 'kymo-hook-page' not in text\n"
          "assert not any('memfd' in x or 'socket' in x or 'event' in x for x in links), links\n"
          "assert len(os.listdir('/proc/self/task')) == 1\n"
