@@ -298,8 +298,9 @@ static int cli_message(void *ctx, const struct wire_message *m, const struct fra
 }
 
 /* What version 2 tells beyond version 1. */
-static int tell_more(struct session *s, Kymo__Control__StatusReply *reply, struct kymo_err *err)
+static int tell_more(struct session *s, const Kymo__Control__StatusReply *reply, struct kymo_err *err)
 {
+    Kymo__Control__StatusReply more = *reply;
     char name[] = "evicted", shedding[] = "longer periods", mode[] = "continuous", address[] = "[::1]:3002";
     Kymo__Control__Counted lost = KYMO__CONTROL__COUNTED__INIT;
     Kymo__Control__Counted *losses[] = {&lost};
@@ -316,16 +317,16 @@ static int tell_more(struct session *s, Kymo__Control__StatusReply *reply, struc
     link.address = address;
     link.has_sent_bytes = 1;
     link.sent_bytes = 77;
-    reply->losses = losses;
-    reply->n_losses = 1;
-    reply->cost = &cost;
-    reply->collectors = links;
-    reply->n_collectors = 1;
-    Kymo__Control__RankStatus *rank = reply->jobs[0]->ranks[0];
+    more.losses = losses;
+    more.n_losses = 1;
+    more.cost = &cost;
+    more.collectors = links;
+    more.n_collectors = 1;
+    Kymo__Control__RankStatus *rank = more.jobs[0]->ranks[0];
     rank->mode = mode;
     rank->has_latency_p99_ns = 1;
     rank->latency_p99_ns = 12345678;
-    return session_send(s, CONTROL_STATUS_REPLY, &reply->base, err);
+    return session_send(s, CONTROL_STATUS_REPLY, &more.base, err);
 }
 
 static int tell_status(struct session *s, uint64_t request_id, struct kymo_err *err)
