@@ -22,6 +22,6 @@ check()
     said=$(timeout 20 "$1" --config "$work/all.conf" "$3" "$4" 2>&1) || true
     [[ $said == *"all.conf:"*"no such key"* ]] || { echo "$2: an unknown key was not found: $said"; exit 1; }
 }
-check "$kymod" kymod.conf --jitter 5 '^kymod: jitter: 5'
+check "$kymod" kymod.conf --tls-ca /dev/null/x 'tls-ca, tls-cert and tls-key go together|^kymod: /etc/kymo/host[.]crt'
 check "$collector" collector.conf --data-path /dev/null/x '/dev/null/x|/etc/kymo/collector[.]crt'
 echo "config: passed"
