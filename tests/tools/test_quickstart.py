@@ -66,7 +66,8 @@ def programs(tmp_path):
 
 def environment(tmp_path, **extra):
     names = ("HANG", "ORPHAN", "FAIL", "COLLECTOR_ENDS", "CODE")
-    return {**os.environ, **dict.fromkeys(names, ""), "VERDICT": "closed", "STATE": "ready", "PROFILES": PROFILES,
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("KYMO_")}
+    return {**ours, **dict.fromkeys(names, ""), "VERDICT": "closed", "STATE": "ready", "PROFILES": PROFILES,
             "CALLS": str(tmp_path / "calls"), **extra}
 
 
