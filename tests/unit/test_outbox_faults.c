@@ -103,7 +103,7 @@ static void test_full_disk(void **state)
     assert_int_equal(world_take(&w, "a", SPOOL_RENAME, NULL, NULL), 0);
     assert_int_equal(world_take(&w, "b", SPOOL_COPY, NULL, NULL), 0);
     world_until(&w, status().trouble[0] && status().orders_waiting == 2);
-    assert_non_null(strstr(status().trouble, "No space left"));
+    world_until(&w, strstr(status().trouble, "No space left") != NULL);
     world_request(c, 7, "train");
     world_until(&w, c->replies == 1);
     world_run_ms(&w, 100);
