@@ -11,12 +11,9 @@ import time
 from loop_world import World, wait
 import captures
 from profiles import BIN
+from resumable import Skipped
 
 RANKS = 2
-
-
-class Skipped(Exception):
-    """A cell that this machine cannot run."""
 
 
 def half_published(w):

@@ -9,7 +9,6 @@ compared with those of the same job without kymo.
 
 from functools import partial
 from itertools import product
-import argparse
 import random
 import signal
 import subprocess
@@ -17,10 +16,9 @@ import sys
 import tempfile
 import time
 
-from loop_faults import Skipped
 from loop_world import World, wait
 import loop_faults
-from matrix import commit
+import resumable
 from profiles import BIN
 
 STEPS, PACE = 24, 200
@@ -185,41 +183,5 @@ def run_cell(name):
         return cells()[name](directory)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--log", default="tests/oracle/loop-matrix-log.tsv")
-    parser.add_argument("--again", action="store_true", help="run cells too that the log already has for this commit")
-    parser.add_argument("--only", default="", help="cells whose name contains this")
-    args = parser.parse_args()
-    head, done = commit(), set()
-    try:
-        with open(args.log) as f:
-            done = {line.split("\t")[1] for line in f if line.startswith(head) and "\tright\t" in line}
-    except FileNotFoundError:
-        pass
-    failed = 0
-    for name in cells():
-        if (name in done and not args.again) or args.only not in name:
-            continue
-        begin = time.monotonic()
-        result, found = "", []
-        try:
-            found = run_cell(name)
-        except Skipped as why:
-            result = "skipped"
-            print(why)
-        except (AssertionError, subprocess.SubprocessError, OSError) as error:
-            found = [f"{type(error).__name__}: {error}"]
-        failed += bool(found)
-        result = result or ("wrong" if found else "right")
-        with open(args.log, "a") as f:
-            f.write(f"{head}\t{name}\t{result}\t{time.monotonic() - begin:.1f}\n")
-        print(name, result, f"{time.monotonic() - begin:.1f}", flush=True)
-        for sentence in found[:6]:
-            print("   ", sentence[:900], flush=True)
-    print(f"{failed} cells are wrong")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(resumable.main(__doc__, cells(), run_cell, "tests/oracle/loop-matrix-log.tsv", "right", "wrong"))

@@ -6,13 +6,11 @@ runs every cell that the log does not hold for this commit, and appends commit, 
 generation (test_truth.py).
 """
 
-import argparse
-import subprocess
 import sys
 import tempfile
-import time
 
 from profiles import Cell, make_tables
+import resumable
 import truth
 
 LNC = {"trn1": (1,), "inf2": (1,), "trn2": (1, 2), "trn3": (1, 2)}
@@ -56,46 +54,10 @@ def find(text):
     return next(c for c in cells() if str(c) == text)
 
 
-def commit():
-    return subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-
-
 def run_cell(cell):
     with tempfile.TemporaryDirectory(prefix="kymo-matrix-") as directory:
         return truth.compare(*make_tables(directory, cell))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--log", default="tests/oracle/matrix-log.tsv")
-    parser.add_argument("--again", action="store_true", help="run cells too that the log already has for this commit")
-    parser.add_argument("--only", default="", help="cells whose name contains this")
-    args = parser.parse_args()
-    head, done = commit(), set()
-    try:
-        with open(args.log) as f:
-            done = {line.split("\t")[1] for line in f if line.startswith(head) and "\tequal\t" in line}
-    except FileNotFoundError:
-        pass
-    failed = 0
-    for cell in cells():
-        if (str(cell) in done and not args.again) or args.only not in str(cell):
-            continue
-        begin = time.monotonic()
-        try:
-            found = run_cell(cell)
-        except (AssertionError, subprocess.TimeoutExpired) as error:
-            found = [str(error)]
-        failed += bool(found)
-        result = "equal" if not found else "different"
-        with open(args.log, "a") as f:
-            f.write(f"{head}\t{cell}\t{result}\t{time.monotonic() - begin:.1f}\n")
-        print(cell, result, flush=True)
-        for sentence in found[:6]:
-            print("   ", sentence[:600], flush=True)
-    print(f"{failed} cells differ")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(resumable.main(__doc__, cells(), run_cell, "tests/oracle/matrix-log.tsv", "equal", "different"))

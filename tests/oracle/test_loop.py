@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import loop_matrix
+import resumable
 
 CELLS = ("dlopen-sync-lnc2-1neff-exec", "linked-async-lnc1-3neff-fork", "two-jobs", "restarts-5", "sigint-handled-in-session",
          "sigterm-default-idle", "no-daemon", "full-spool-stop", "full-host")
@@ -20,6 +21,6 @@ def results():
 def test_the_loop_is_right(results, name):
     try:
         wrong = results[name].result(timeout=300)
-    except loop_matrix.Skipped as why:
+    except resumable.Skipped as why:
         pytest.skip(str(why))
     assert wrong == []
