@@ -335,14 +335,14 @@ static int flush(struct instr_rows *t, struct kymo_err *err)
     return r;
 }
 
-int instr_rows_add(struct instr_rows *t, const struct instr_row *row, int64_t id, struct kymo_err *err)
+int instr_rows_add(struct instr_rows *t, const struct instr_row *row, struct kymo_err *err)
 {
     size_t i = t->n++;
     t->batch.row[i] = row->row;
     t->batch.start[i] = row->start;
     t->batch.end[i] = row->end;
     t->batch.duration[i] = row->end - row->start;
-    t->batch.id[i] = id;
+    t->batch.id[i] = row->id;
     t->batch.wait[i] = row->wait;
     t->batch.crc_in[i] = row->crc_in;
     t->batch.crc_out[i] = row->crc_out;

@@ -9,9 +9,11 @@
 
 /* What one row has beside its static row. */
 struct instr_row {
+    int64_t id;
     int64_t start, end, wait; /* ns; wait: evt_wait_time_ns */
     int64_t dma_start, dma_end;
-    uint32_t row; /* static */
+    int64_t transfer; /* the one it triggered, whole or not; -1: none */
+    uint32_t row;     /* static */
     uint16_t crc_in, crc_out;
     bool has_dma;
 };
@@ -21,8 +23,8 @@ struct instr_rows;
 /* Registers every static row's columns in the writer's dictionaries. */
 int instr_rows_open(const char *dir, const struct parquet_options *opt, const struct statics *statics,
                     struct warnings *w, struct instr_rows **ret, struct kymo_err *err) KYMO_MUST_CHECK;
-/* Rows in order of start; id is the row key. */
-int instr_rows_add(struct instr_rows *t, const struct instr_row *row, int64_t id, struct kymo_err *err) KYMO_MUST_CHECK;
+/* Rows in order of start. */
+int instr_rows_add(struct instr_rows *t, const struct instr_row *row, struct kymo_err *err) KYMO_MUST_CHECK;
 uint64_t instr_rows_count(const struct instr_rows *t);
 /* Frees t whatever the result. */
 int instr_rows_finish(struct instr_rows *t, struct kymo_err *err) KYMO_MUST_CHECK;

@@ -3,6 +3,7 @@
 #define KYMO_PIPELINE_JOB_H
 
 #include "formats/parquet/parquet_writer.h"
+#include "pipeline/consumers.h"
 #include "pipeline/dma_queues.h"
 #include "pipeline/input.h"
 #include "pipeline/ledger.h"
@@ -20,6 +21,7 @@
 /* What became of the transfer that an instruction launched. */
 struct job_trigger {
     int64_t start, end;
+    int64_t transfer;  /* its id plus 1; 0: none */
     uint64_t complete; /* 1: every packet of it was seen */
 };
 
@@ -38,6 +40,7 @@ struct job {
     struct statics statics;
     struct summary *summary;
     struct partials *partials;
+    struct consumers *consumers;
     struct ledger ledger;
     uint64_t backwards; /* events that end before they start */
     struct spill *triggers[INPUT_CORES_MAX]

@@ -76,9 +76,11 @@ static int write_transfer(void *ctx, const struct dma_transfer *t, bool complete
         p->wrong_bytes++;
     summary_transfer(j->summary, t->block, t->start, t->end, t->bytes);
     int r = dma_rows_transfer(p->rows, t, err);
-    if (r < 0 || !complete || t->trigger_number == UINT32_MAX)
+    if (r == 0)
+        r = consumers_transfer(j->consumers, &(struct consumer_transfer){*t, complete}, err);
+    if (r < 0 || t->trigger_number == UINT32_MAX)
         return r;
-    struct job_trigger result = {t->start, t->end, 1};
+    struct job_trigger result = {t->start, t->end, t->id + 1, complete};
     return spill_put(j->triggers[t->pcore][t->trigger_engine], t->trigger_number, &result, err);
 }
 
@@ -231,7 +233,9 @@ static int take_whole(struct pass *p, const struct source *s, const struct dma_e
     j->ledger.rings[s->ring].rows[RECORD_DMA] += 2;
     timeline_count(&j->timeline, e->start_ps, &p->hint);
     r = summary_packet(j->summary, flow, row.start, row.end, row.bytes, err);
-    return r < 0 ? r : dma_rows_packet(p->rows, &row, err);
+    if (r == 0)
+        r = dma_rows_packet(p->rows, &row, err);
+    return r < 0 ? r : consumers_packet(j->consumers, &(struct consumer_packet){row, flow}, err);
 }
 
 static void end_ring(struct pass *p, const struct source *s)

@@ -56,8 +56,9 @@ static int write_whole(struct pass *p, const struct source *s, struct kymo_err *
     const struct dma_event *e = s->next;
     const struct kymo_h2d_queue *q = find_queue(j, ring, e->queue);
     int64_t start = timebase_ns(&j->timebase, e->start_ps), end = timebase_ns(&j->timebase, e->end_ps);
+    struct consumer_host_transfer row = {p->next_id++, start, end, e->bytes, s->ring, e->queue, q};
     p->unknown += !q;
-    parquet_row_int(p->row, KYMO_HOST_DMA_TRANSFER_ID, p->next_id++);
+    parquet_row_int(p->row, KYMO_HOST_DMA_TRANSFER_ID, row.id);
     parquet_row_int(p->row, KYMO_HOST_DMA_TRANSFER_START_TS, start);
     parquet_row_int(p->row, KYMO_HOST_DMA_TRANSFER_END_TS, end);
     parquet_row_int(p->row, KYMO_HOST_DMA_TRANSFER_DURATION_NS, end - start);
@@ -69,7 +70,8 @@ static int write_whole(struct pass *p, const struct source *s, struct kymo_err *
     parquet_row_int(p->row, KYMO_HOST_DMA_TRANSFER_NEURON_DEVICE_IDX, j->in->info->nd_idx);
     parquet_row_int(p->row, KYMO_HOST_DMA_TRANSFER_NEURONCORE_IDX, ring->nc_idx);
     j->ledger.rings[s->ring].rows[RECORD_DMA] += 2;
-    return parquet_row_end(p->row, err);
+    int r = parquet_row_end(p->row, err);
+    return r < 0 ? r : consumers_host_transfer(j->consumers, &row, err);
 }
 
 static int add_partial(struct pass *p, const struct source *s, bool start_side, struct kymo_err *err)

@@ -61,6 +61,7 @@ static int take_trigger(struct pass *p, const struct instr_event *e, struct inst
     if (r <= 0)
         return r;
     const struct job_trigger *t = next;
+    row->transfer = t->transfer - 1;
     row->has_dma = t->complete;
     row->dma_start = t->start;
     row->dma_end = t->end;
@@ -80,6 +81,7 @@ static int add_row(struct pass *p, const struct instr_event *e, struct instr_row
     row->start = timebase_ns(&j->timebase, e->start_ps);
     row->end = timebase_ns(&j->timebase, e->end_ps);
     row->wait = wait_ns(p, e);
+    row->id = p->next_id++;
     row->row = e->row;
     row->crc_in = e->crc_in;
     row->crc_out = e->crc_out;
@@ -87,14 +89,16 @@ static int add_row(struct pass *p, const struct instr_event *e, struct instr_row
     j->ledger.rings[e->ring].rows[RECORD_INSTRUCTION_END]++;
     timeline_count(&j->timeline, e->start_ps, &p->hint);
     int r = summary_instruction(j->summary, e->row, row->start, row->end, row->wait, err);
-    return r < 0 ? r : instr_rows_add(p->table, row, p->next_id++, err);
+    if (r == 0)
+        r = instr_rows_add(p->table, row, err);
+    return r < 0 ? r : consumers_instruction(j->consumers, row, err);
 }
 
 static int take(struct pass *p, const struct instr_event *e, struct kymo_err *err)
 {
     if (e->gap)
         return 0;
-    struct instr_row row = {0};
+    struct instr_row row = {.transfer = -1};
     if (p->j->statics.rows[e->row].trigger) {
         int r = take_trigger(p, e, &row, err);
         if (r < 0)

@@ -76,7 +76,9 @@ static int resolve(struct job *j, struct kymo_err *err)
         r = summary_open(j->dir, &j->statics, &j->summary, err);
     if (r == 0)
         r = partials_open(j->dir, &j->partials, err);
-    return r < 0 ? r : ledger_init(&j->ledger, &j->scan, err);
+    if (r == 0)
+        r = ledger_init(&j->ledger, &j->scan, err);
+    return r < 0 ? r : consumers_open(j, &j->consumers, err);
 }
 
 static void take_status(struct job *j, const struct scan_ring *ring, const uint8_t *bytes)
@@ -143,6 +145,8 @@ static int write_rest(struct job *j, struct kymo_err *err)
     };
     int r = write_summary(j, err);
     if (r == 0)
+        r = consumers_finish(j->consumers, j->warnings, err);
+    if (r == 0)
         r = reference_write(&ref, j->dir, j->warnings, err);
     if (r == 0)
         r = partials_write(j->partials, &j->scan, j->dir, &j->parquet, err);
@@ -167,16 +171,23 @@ static int run_passes(struct job *j, struct kymo_err *err)
     if (r == 0)
         r = job_dma(j, err);
     if (r == 0)
+        r = consumers_end_stage(j->consumers, CONSUMER_TRANSFERS, err);
+    if (r == 0)
         r = job_host_dma(j, err);
+    if (r == 0)
+        r = consumers_end_stage(j->consumers, CONSUMER_HOST_TRANSFERS, err);
     if (r == 0)
         r = job_report(j, PROCESS_SEMAPHORES, 0, j->scan.records, err);
     if (r == 0)
-        r = semaphores_write(j->in, &j->scan, &j->timebase, &j->timeline, &j->ledger, j->dir, &j->parquet,
-                             &j->result->semaphores, err);
+        r = semaphores_write(j, err);
+    if (r == 0)
+        r = consumers_end_stage(j->consumers, CONSUMER_SEMAPHORES, err);
     if (r == 0)
         r = job_report(j, PROCESS_INSTRUCTIONS, 0, j->scan.records, err);
     if (r == 0)
         r = job_instructions(j, err);
+    if (r == 0)
+        r = consumers_end_stage(j->consumers, CONSUMER_INSTRUCTIONS, err);
     if (r == 0)
         r = job_report(j, PROCESS_SUMMARY, 0, 0, err);
     return r < 0 ? r : write_rest(j, err);
@@ -187,6 +198,7 @@ static void job_done(struct job *j)
     for (unsigned pcore = 0; pcore < INPUT_CORES_MAX; pcore++)
         for (unsigned e = 0; e < KYMO_ENGINE_MAX; e++)
             spill_free(j->triggers[pcore][e]);
+    consumers_free(j->consumers);
     ledger_done(&j->ledger);
     partials_free(j->partials);
     summary_free(j->summary);

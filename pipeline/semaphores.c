@@ -6,6 +6,7 @@
 
 #include "arch/layout.h"
 #include "base/alloc.h"
+#include "pipeline/job.h"
 #include "pipeline/ring_io.h"
 
 #define SOURCES (KYMO_ENGINE_MAX + 1) /* the engines, and AXI */
@@ -223,8 +224,26 @@ static int pick(struct merge *m, struct cursor **ret, struct kymo_err *err)
     return best != NULL;
 }
 
-static int run(struct merge *m, struct table *t, const struct timebase *tb, struct timeline *timeline,
-               struct ledger *ledger, struct kymo_err *err)
+static int take(struct job *j, struct table *t, const struct cursor *c, uint32_t ring, const struct record *rec,
+                uint64_t ps, struct kymo_err *err)
+{
+    struct consumer_semaphore row = {
+        .ts = timebase_ns(&j->timebase, ps),
+        .ps = ps,
+        .value = rec->u.sem.value,
+        .ring = ring,
+        .mode = rec->u.sem.update_mode,
+        .index = rec->u.sem.id,
+        .pcore = c->pcore,
+        .source = c->source,
+        .is_semaphore = rec->u.sem.is_semaphore,
+    };
+    j->ledger.rings[ring].rows[RECORD_EVENT_SEMAPHORE]++;
+    int r = add(t, rec, c, row.ts, err);
+    return r < 0 ? r : consumers_semaphore(j->consumers, &row, err);
+}
+
+static int run(struct job *j, struct merge *m, struct table *t, struct kymo_err *err)
 {
     size_t hint = 0;
     struct cursor *c;
@@ -233,26 +252,23 @@ static int run(struct merge *m, struct table *t, const struct timebase *tb, stru
         struct record rec;
         record_decode(c->records + c->next * KYMO_RECORD_SIZE, &rec);
         uint64_t ps = c->ps[c->next++];
-        r = add(t, &rec, c, timebase_ns(tb, ps), err);
+        r = take(j, t, c, m->ring_of_io[c->io - m->ios], &rec, ps, err);
         if (r < 0)
             return r;
-        timeline_count(timeline, ps, &hint);
-        ledger->rings[m->ring_of_io[c->io - m->ios]].rows[RECORD_EVENT_SEMAPHORE]++;
+        timeline_count(&j->timeline, ps, &hint);
     }
     return r;
 }
 
-int semaphores_write(const struct input *in, const struct scan *scan, const struct timebase *tb,
-                     struct timeline *timeline, struct ledger *ledger, const char *dir,
-                     const struct parquet_options *opt, uint64_t *ret_rows, struct kymo_err *err)
+int semaphores_write(struct job *j, struct kymo_err *err)
 {
     struct merge m = {0};
     struct table *t KYMO_FREE = KYMO_NEW(struct table);
-    int r = t ? merge_open(&m, in, scan, err) : kymo_err_set(err, -ENOMEM, "no memory for the semaphore table");
+    int r = t ? merge_open(&m, j->in, &j->scan, err) : kymo_err_set(err, -ENOMEM, "no memory for the semaphore table");
     if (r == 0)
-        r = open_table(t, dir, opt, err);
+        r = open_table(t, j->dir, &j->parquet, err);
     if (r == 0)
-        r = run(&m, t, tb, timeline, ledger, err);
+        r = run(j, &m, t, err);
     if (r == 0)
         r = flush(t, err);
     merge_done(&m);
@@ -261,6 +277,6 @@ int semaphores_write(const struct input *in, const struct scan *scan, const stru
             parquet_writer_discard(t->writer);
         return r;
     }
-    *ret_rows = parquet_writer_rows(t->writer);
+    j->result->semaphores = parquet_writer_rows(t->writer);
     return parquet_writer_finish(t->writer, err);
 }

@@ -7,11 +7,8 @@
 
 #include <stdint.h>
 
+#include "base/err.h"
 #include "formats/ntff/record.h"
-#include "formats/parquet/parquet_writer.h"
-#include "pipeline/ledger.h"
-#include "pipeline/scan.h"
-#include "pipeline/timeline.h"
 
 /* What a record says, in the table's words. */
 struct semaphore_row {
@@ -25,8 +22,8 @@ struct semaphore_row {
 };
 struct semaphore_row semaphores_row(const struct record *rec);
 
-int semaphores_write(const struct input *in, const struct scan *scan, const struct timebase *tb,
-                     struct timeline *timeline, struct ledger *ledger, const char *dir,
-                     const struct parquet_options *opt, uint64_t *ret_rows, struct kymo_err *err) KYMO_MUST_CHECK;
+struct job;
+/* The pass that writes the table. */
+int semaphores_write(struct job *j, struct kymo_err *err) KYMO_MUST_CHECK;
 
 #endif
