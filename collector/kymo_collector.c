@@ -322,7 +322,10 @@ static int watch_signals(struct collector *c, struct kymo_err *err)
 {
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
     (void)uv_timer_init(&c->loop, &c->deadline);
+    /* What the collector has no meaning for must not end it. */
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGUSR1, SIG_IGN);
+    (void)signal(SIGUSR2, SIG_IGN);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         (void)uv_signal_init(&c->loop, &c->signals[i]);
         c->signals[i].data = c;

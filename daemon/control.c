@@ -1,38 +1,33 @@
 #include "daemon/control.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/sock.h"
+#include "daemon/acceptor.h"
 #include "daemon/control_internal.h"
 
-#define ACCEPTS_PER_TURN 16
 #define TICK_MS 500
 #define READ_SIZE 4096
 #define NOTE_MAX 512
 
 struct control {
     uv_loop_t *loop;
-    uv_poll_t poll;
-    uv_timer_t timer; /* runs while there are clients, or while there were no descriptors for one */
-    int fd, nhandles;
+    struct acceptor *acceptor;
+    uv_timer_t timer; /* runs while there are clients */
+    int nhandles;
     struct control_config config;
     struct client *clients;
     struct control_counts counts;
-    bool paused, stopped;
+    bool stopped;
 };
 
-static void on_connection(uv_poll_t *h, int status, int events);
 static void on_ready(uv_poll_t *h, int status, int events);
 
 const struct control_config *control_config_of(const struct control *s)
@@ -241,7 +236,7 @@ static void greet(struct control *s, int fd)
     uid_t uid = (uid_t)-1;
     pid_t pid = 0;
     const char *why = NULL;
-    bool may = control_may(fd, s->fd, &uid, &pid, &why);
+    bool may = control_may(fd, acceptor_fd(s->acceptor), &uid, &pid, &why);
     const char *no_room = why_no_room(s, may ? uid : (uid_t)-1);
     struct client *c = s->counts.clients < CONTROL_CLIENTS_MAX ? add_client(s, fd) : NULL;
     s->counts.accepted++;
@@ -291,76 +286,49 @@ static void on_tick(uv_timer_t *timer)
     uint64_t now = control_now_ms();
     for (struct client *c = s->clients; c; c = c->next)
         check_time(c, now);
-    if (s->paused && uv_poll_start(&s->poll, UV_READABLE, on_connection) == 0)
-        s->paused = false;
-    if (!s->clients && !s->paused)
+    if (!s->clients)
         (void)uv_timer_stop(timer);
 }
 
 /* Listening */
 
-static void on_connection(uv_poll_t *h, int status, int events)
+static void on_taken(void *ctx, int fd)
 {
-    struct control *s = h->data;
-    (void)events;
-    for (int i = 0; status == 0 && i < ACCEPTS_PER_TURN; i++) {
-        struct sockaddr_un from;
-        socklen_t n = sizeof from;
-        int fd = accept4(s->fd, (struct sockaddr *)&from, &n, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd >= 0) {
-            greet(s, fd);
-            continue;
-        }
-        if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-            control_note(s, "no client can be accepted on the control socket: %s", strerror(errno));
-            (void)uv_poll_stop(&s->poll);
-            s->paused = true;
-            start_ticking(s);
-        }
-        return;
-    }
+    greet(ctx, fd);
 }
 
-static int listen_at(const struct control_config *config, struct kymo_err *err)
+static void on_full(void *ctx, int error)
 {
-    int fd KYMO_CLOSE = config->listen_fd;
-    if (fd < 0) {
-        fd = kymo_sock_listen_stream(config->path, err);
-        if (fd < 0)
-            return fd;
-        if (chmod(config->path, 0660) < 0)
-            return kymo_err_set(err, -errno, "%s: %s", config->path, strerror(errno));
-    }
-    int flags = fcntl(fd, F_GETFL);
-    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
-        return kymo_err_set(err, -errno, "control socket: %s", strerror(errno));
-    int taken = fd;
-    fd = -1;
-    return taken;
+    control_note(ctx, "no client can be accepted on the control socket: %s", strerror(error));
 }
 
 int control_start(uv_loop_t *loop, const struct control_config *config, struct control **ret, struct kymo_err *err)
 {
-    int fd = listen_at(config, err);
-    if (fd < 0)
-        return fd;
     struct control *s = KYMO_NEW(struct control);
-    if (!s || uv_poll_init(loop, &s->poll, fd) < 0) {
-        kymo_free(s);
-        (void)close(fd);
+    if (!s) {
+        if (config->listen_fd >= 0)
+            (void)close(config->listen_fd);
         return kymo_err_set(err, -ENOMEM, "control socket: out of memory");
     }
     s->loop = loop;
-    s->fd = fd;
     s->config = *config;
-    (void)uv_timer_init(loop, &s->timer);
-    s->timer.data = s->poll.data = s;
-    s->nhandles = 2;
-    int r = uv_poll_start(&s->poll, UV_READABLE, on_connection);
+    const struct acceptor_config a = {
+        .path = config->path,
+        .listen_fd = config->listen_fd,
+        .stream = true,
+        .mode = 0660,
+        .taken = on_taken,
+        .full = on_full,
+        .ctx = s,
+    };
+    int r = acceptor_start(loop, &a, &s->acceptor, err);
     if (r < 0) {
-        control_stop(s);
-        return kymo_err_set(err, r, "control socket: %s", uv_strerror(r));
+        kymo_free(s);
+        return r;
     }
+    (void)uv_timer_init(loop, &s->timer);
+    s->timer.data = s;
+    s->nhandles = 1;
     *ret = s;
     return 0;
 }
@@ -372,13 +340,6 @@ static void on_handle_closed(uv_handle_t *h)
         kymo_free(s);
 }
 
-static void on_listener_closed(uv_handle_t *h)
-{
-    struct control *s = h->data;
-    (void)close(s->fd);
-    on_handle_closed(h);
-}
-
 struct control *control_stop(struct control *s)
 {
     if (!s || s->stopped)
@@ -388,7 +349,7 @@ struct control *control_stop(struct control *s)
         control_forget(c);
         close_client(c);
     }
-    uv_close((uv_handle_t *)&s->poll, on_listener_closed);
+    s->acceptor = acceptor_stop(s->acceptor);
     uv_close((uv_handle_t *)&s->timer, on_handle_closed);
     return NULL;
 }

@@ -1,36 +1,28 @@
 #include "daemon/hook_server.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/sock.h"
+#include "daemon/acceptor.h"
 #include "daemon/say.h"
 
 #define SESSIONS_MAX 1024
-#define ACCEPTS_PER_TURN 32
 #define TICK_MS 1000
 
 struct hook_server {
     uv_loop_t *loop;
-    uv_poll_t poll;
-    uv_timer_t timer; /* runs while somebody owes HELLO, or while there were no descriptors */
-    int fd, nhandles;
+    struct acceptor *acceptor;
+    uv_timer_t timer; /* runs while somebody owes HELLO */
     struct hook_server_config config;
     struct hook_session_ops ops;
     struct hook_session *sessions[SESSIONS_MAX];
     size_t n;
-    bool is_paused, stopped;
+    bool stopped;
     struct hook_server_counts counts;
     struct say_limit say;
 };
-
-static void on_connection(uv_poll_t *h, int status, int events);
 
 static void forget(struct hook_server *s, const struct hook_session *session)
 {
@@ -85,9 +77,7 @@ static void on_tick(uv_timer_t *t)
     for (size_t i = s->n; i > 0; i--)
         if (hook_session_is_late(s->sessions[i - 1], uv_now(s->loop)))
             hook_session_close(s->sessions[i - 1], "no HELLO");
-    if (s->is_paused && uv_poll_start(&s->poll, UV_READABLE, on_connection) == 0)
-        s->is_paused = false;
-    if (!s->is_paused && !somebody_is_silent(s))
+    if (!somebody_is_silent(s))
         (void)uv_timer_stop(t);
 }
 
@@ -125,82 +115,52 @@ static void greet(struct hook_server *s, int fd)
         (void)uv_timer_start(&s->timer, on_tick, TICK_MS, TICK_MS);
 }
 
-static void on_connection(uv_poll_t *h, int status, int events)
+static void on_taken(void *ctx, int fd)
 {
-    struct hook_server *s = h->data;
-    (void)events;
-    for (int i = 0; status == 0 && i < ACCEPTS_PER_TURN; i++) {
-        struct sockaddr_storage from;
-        socklen_t n = sizeof from;
-        int fd = accept4(s->fd, (struct sockaddr *)&from, &n, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd >= 0) {
-            greet(s, fd);
-            continue;
-        }
-        if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-            say_limited(&s->say, KYMO_LOG_WARNING, "cannot accept a hook: %s", strerror(errno));
-            (void)uv_poll_stop(&s->poll);
-            s->is_paused = true;
-            (void)uv_timer_start(&s->timer, on_tick, TICK_MS, TICK_MS);
-        }
-        return;
-    }
+    greet(ctx, fd);
 }
 
-static int listen_at(const struct hook_server_config *config, struct kymo_err *err)
+static void on_full(void *ctx, int error)
 {
-    int fd = config->listen_fd;
-    if (fd < 0) {
-        fd = kymo_sock_listen(config->path, err);
-        if (fd < 0)
-            return fd;
-        /* Any job may be captured; who is there is asked of the kernel. */
-        if (chmod(config->path, 0666) < 0) {
-            int r = kymo_err_set(err, -errno, "%s: %s", config->path, strerror(errno));
-            (void)kymo_file_close(fd);
-            return r;
-        }
-    }
-    int flags = fcntl(fd, F_GETFL);
-    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) {
-        int r = kymo_err_set(err, -errno, "hook socket: %s", strerror(errno));
-        (void)kymo_file_close(fd);
-        return r;
-    }
-    return fd;
+    struct hook_server *s = ctx;
+    say_limited(&s->say, KYMO_LOG_WARNING, "cannot accept a hook: %s", strerror(error));
 }
 
 int hook_server_start(uv_loop_t *loop, const struct hook_server_config *config, struct hook_server **ret,
                       struct kymo_err *err)
 {
-    int fd = listen_at(config, err);
-    if (fd < 0)
-        return fd;
     struct hook_server *s = KYMO_NEW(struct hook_server);
-    if (!s || uv_poll_init(loop, &s->poll, fd) < 0) {
-        kymo_free(s);
-        (void)kymo_file_close(fd);
+    if (!s) {
+        if (config->listen_fd >= 0)
+            (void)kymo_file_close(config->listen_fd);
         return kymo_err_set(err, -ENOMEM, "hook socket: out of memory");
     }
     s->loop = loop;
-    s->fd = fd;
     s->config = *config;
     s->ops = (struct hook_session_ops){.hello = on_hello, .packet = on_packet, .closed = on_closed, .gone = on_gone};
+    /* Any job may be captured; who is there is asked of the kernel. */
+    const struct acceptor_config a = {
+        .path = config->path,
+        .listen_fd = config->listen_fd,
+        .mode = 0666,
+        .taken = on_taken,
+        .full = on_full,
+        .ctx = s,
+    };
+    int r = acceptor_start(loop, &a, &s->acceptor, err);
+    if (r < 0) {
+        kymo_free(s);
+        return r;
+    }
     (void)uv_timer_init(loop, &s->timer);
-    s->timer.data = s->poll.data = s;
-    s->nhandles = 2;
+    s->timer.data = s;
     *ret = s;
-    int r = uv_poll_start(&s->poll, UV_READABLE, on_connection);
-    return r < 0 ? kymo_err_set(err, r, "hook socket: %s", uv_strerror(r)) : 0;
+    return 0;
 }
 
-static void on_handle_closed(uv_handle_t *h)
+static void on_timer_closed(uv_handle_t *h)
 {
-    struct hook_server *s = h->data;
-    if (--s->nhandles > 0)
-        return;
-    (void)kymo_file_close(s->fd);
-    kymo_free(s);
+    kymo_free(h->data);
 }
 
 struct hook_server *hook_server_stop(struct hook_server *s)
@@ -210,8 +170,8 @@ struct hook_server *hook_server_stop(struct hook_server *s)
     s->stopped = true;
     while (s->n > 0)
         hook_session_close(s->sessions[s->n - 1], "");
-    uv_close((uv_handle_t *)&s->poll, on_handle_closed);
-    uv_close((uv_handle_t *)&s->timer, on_handle_closed);
+    s->acceptor = acceptor_stop(s->acceptor);
+    uv_close((uv_handle_t *)&s->timer, on_timer_closed);
     return NULL;
 }
 

@@ -194,7 +194,10 @@ static void on_signal(uv_signal_t *h, int number)
 static int start_signals(struct kymod *k, struct kymo_err *err)
 {
     static const int numbers[SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
+    /* What kymod has no meaning for must not end it. */
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGUSR1, SIG_IGN);
+    (void)signal(SIGUSR2, SIG_IGN);
     for (size_t i = 0; i < SIGNALS; i++) {
         uv_signal_t *h = &k->signals[i];
         int r = uv_signal_init(&k->loop, h);

@@ -72,6 +72,8 @@ runtime_packages()
 prepare()
 {
     local packages wanted
+    # A build of another clone cannot be gone on with.
+    grep -qsxF "CMAKE_HOME_DIRECTORY:INTERNAL=$top" "$build/CMakeCache.txt" || rm -rf "$build"
     cmake -S "$top" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_INSTALL_PREFIX=/usr -DBUILD_TESTING=OFF \
         >"$work/build.log" && ninja -C "$build" -j2 >>"$work/build.log" || { tail -20 "$work/build.log"; return 1; }
     rm -rf "$tree/stage"
