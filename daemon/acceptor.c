@@ -41,7 +41,9 @@ static void on_ready(uv_poll_t *h, int status, int events)
     struct acceptor *a = h->data;
     (void)events;
     for (int i = 0; status == 0 && i < PER_TURN && !uv_is_closing((uv_handle_t *)h); i++) {
-        int fd = accept4(a->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        struct sockaddr_storage from;
+        socklen_t n = sizeof from;
+        int fd = accept4(a->fd, (struct sockaddr *)&from, &n, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
             a->config.taken(a->config.ctx, fd);
             continue;
