@@ -4,11 +4,13 @@
 
 #include "base/alloc.h"
 #include "pipeline/job.h"
+#include "pipeline/lod_tables.h"
 
 #define BATCH 4096
 
 /* One row per consumer, in the order in which they are called; NULL ends it. */
 static const struct consumer *const list[] = {
+    &lod_consumer,
     NULL,
 };
 #define LIST_MAX (sizeof list / sizeof *list)

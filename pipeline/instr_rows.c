@@ -62,14 +62,9 @@ static void put_banks(struct fill *f, unsigned column, unsigned banks)
 
 static void put_place(struct fill *f, const struct static_row *row)
 {
-    const char *engine = kymo_engine_name((enum kymo_engine)row->engine);
-    bool matmul = row->known && row->opcode == KYMO_OP_MATMUL && row->engine == KYMO_ENGINE_TENSOR;
     char track[64];
-    if (f->t->statics->in->cores > 1)
-        (void)snprintf(track, sizeof track, "%s%s(nc%u)", engine, matmul ? "Matrix" : "", row->pcore);
-    else
-        (void)snprintf(track, sizeof track, "%s%s", engine, matmul ? "Matrix" : "");
-    put_text(f, KYMO_INSTRUCTION_ENGINE, engine);
+    statics_track(f->t->statics, row, track, sizeof track);
+    put_text(f, KYMO_INSTRUCTION_ENGINE, kymo_engine_name((enum kymo_engine)row->engine));
     put_text(f, KYMO_INSTRUCTION_TIMELINE_TRACK, track);
     put_int(f, KYMO_INSTRUCTION_PCORE_IDX, row->pcore);
     put_int(f, KYMO_INSTRUCTION_PC, row->slot >= 0 ? row->slot : (int64_t)row->pc);

@@ -1,6 +1,7 @@
 #include "pipeline/statics.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -234,6 +235,21 @@ static uint64_t product(const struct neff_access *a)
     for (unsigned i = 0; i < a->size_count && i < NEFF_DMA_DIMS; i++)
         n *= (uint64_t)a->sizes[i];
     return n;
+}
+
+bool statics_is_matmul(const struct static_row *row)
+{
+    return row->known && row->opcode == KYMO_OP_MATMUL && row->engine == KYMO_ENGINE_TENSOR;
+}
+
+void statics_track(const struct statics *s, const struct static_row *row, char *out, size_t n)
+{
+    const char *engine = kymo_engine_name((enum kymo_engine)row->engine),
+               *part = statics_is_matmul(row) ? "Matrix" : "";
+    if (s->in->cores > 1)
+        (void)snprintf(out, n, "%s%s(nc%u)", engine, part, row->pcore);
+    else
+        (void)snprintf(out, n, "%s%s", engine, part);
 }
 
 enum dma_memory statics_memory_at(const struct kymo_arch *arch, const uint8_t *record, enum kymo_field field)

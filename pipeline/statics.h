@@ -67,6 +67,9 @@ struct statics_place {
 /* Row of a pc that occurs in the trace (a start or end record of this engine has it). */
 uint32_t statics_find(const struct statics *s, struct statics_place *place, uint32_t node, unsigned pcore,
                       enum kymo_engine engine, uint32_t pc);
+bool statics_is_matmul(const struct static_row *row);
+/* Track of the timeline that shows the row: Tensor, TensorMatrix, Tensor(nc1). */
+void statics_track(const struct statics *s, const struct static_row *row, char *out, size_t n);
 /* Which memory a device address in an instruction's operands lies in. */
 enum dma_memory statics_memory_at(const struct kymo_arch *arch, const uint8_t *record, enum kymo_field field);
 void statics_facts(const struct statics *s, const struct static_row *row, struct static_facts *ret);

@@ -1,0 +1,185 @@
+/* Levels of detail: hand-computed rows, and random events against counts made from the events themselves. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "pipeline/lod.h"
+
+#define ROWS_MAX 20000
+#define EVENTS 4000
+#define TRACKS 3
+
+struct found {
+    struct lod_row rows[LOD_LEVELS_MAX][ROWS_MAX];
+    size_t count[LOD_LEVELS_MAX];
+    unsigned last_level;
+};
+
+static int keep(void *ctx, unsigned level, const struct lod_row *row, struct kymo_err *err)
+{
+    struct found *f = ctx;
+    (void)err;
+    assert_true(level >= f->last_level && level < LOD_LEVELS_MAX);
+    assert_true(f->count[level] < ROWS_MAX);
+    f->last_level = level;
+    f->rows[level][f->count[level]++] = *row;
+    return 0;
+}
+
+static void test_plan(void **state)
+{
+    (void)state;
+    struct lod_plan p = lod_plan(1000000, 1000); /* 1,000 ns each, 16 in a bucket: 16,016 ns, up to a power of two */
+    assert_int_equal(p.width[0], 16384);
+    assert_int_equal(p.levels, 1); /* 61 buckets */
+    p = lod_plan(1000000000, 1000000);
+    assert_int_equal(p.width[0], 16384); /* 61,035 buckets, then 15,258, 3,814, 953, 238 */
+    assert_int_equal(p.levels, 5);
+    assert_int_equal(p.width[4], 16384 * 256);
+    p = lod_plan(0, 0);
+    assert_int_equal(p.levels, 1);
+    p = lod_plan(INT64_MAX, 1);
+    assert_true(p.width[0] > 0 && p.levels >= 1);
+    p = lod_plan(INT64_MAX, UINT64_MAX);
+    for (unsigned i = 0; i < p.levels; i++)
+        assert_true(p.width[i] > 0);
+}
+
+static void test_rows(void **state)
+{
+    const struct lod_plan plan = {.width = {10, 40}, .levels = 2};
+    struct found *f = kymo_calloc(1, sizeof *f);
+    struct lod *l = NULL;
+    assert_non_null(f);
+    assert_int_equal(lod_open(*state, &plan, 2, &l, NULL), 0);
+    const struct lod_event events[] = {
+        {.start = 0, .end = 4, .id = 1, .bytes = 5, .track = 0, .label = 7},
+        {.start = 3, .end = 18, .id = 2, .bytes = 1, .track = 0, .label = 8}, /* 14 of them are new */
+        {.start = 5, .end = 6, .id = 3, .track = 1, .label = 9},
+        {.start = 15, .end = 20, .id = 4, .track = 0, .label = 7}, /* 2 are new */
+        {.start = 41, .end = 41, .id = 5, .track = 1, .label = 9},
+    };
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+        assert_int_equal(lod_add(l, &events[i], NULL), 0);
+    struct lod_event wrong = {.track = 2};
+    assert_true(lod_add(l, &wrong, NULL) < 0);
+    assert_int_equal(lod_finish(l, keep, f, NULL), 0);
+    assert_int_equal(f->count[0], 4);
+    const struct lod_row first = {.start = 0,
+                                  .first = 0,
+                                  .last = 18,
+                                  .busy = 18,
+                                  .longest = 15,
+                                  .longest_id = 2,
+                                  .count = 2,
+                                  .bytes = 6,
+                                  .track = 0,
+                                  .label = 8};
+    assert_memory_equal(&f->rows[0][0], &first, sizeof first);
+    assert_int_equal(f->rows[0][1].track, 1);
+    assert_int_equal(f->rows[0][2].start, 10);
+    assert_int_equal(f->rows[0][2].busy, 2);
+    assert_int_equal(f->count[1], 3);
+    const struct lod_row up = {.start = 0,
+                               .first = 0,
+                               .last = 20,
+                               .busy = 20,
+                               .longest = 15,
+                               .longest_id = 2,
+                               .count = 3,
+                               .bytes = 6,
+                               .track = 0,
+                               .label = 8};
+    assert_memory_equal(&f->rows[1][0], &up, sizeof up);
+    assert_int_equal(f->rows[1][2].start, 40);
+    assert_null(lod_free(l));
+    kymo_free(f);
+}
+
+/* Every level holds every event once, in order, and the time covered is that of a straight count. */
+static void check_level(const struct found *f, unsigned level, const struct lod_event *events, int64_t width)
+{
+    uint64_t count[TRACKS] = {0};
+    int64_t busy[TRACKS] = {0}, covered[TRACKS], want[TRACKS] = {0}, before = INT64_MIN;
+    memset(covered, 0, sizeof covered);
+    for (size_t i = 0; i < f->count[level]; i++) {
+        const struct lod_row *row = &f->rows[level][i];
+        assert_true(row->start >= before && row->start % width == 0);
+        assert_true(row->first >= row->start && row->first < row->start + width);
+        before = row->start;
+        count[row->track] += row->count;
+        busy[row->track] += row->busy;
+    }
+    uint64_t all[TRACKS] = {0};
+    for (size_t i = 0; i < EVENTS; i++) {
+        const struct lod_event *e = &events[i];
+        for (int64_t t = e->start; t < e->end; t++)
+            if (t >= covered[e->track]) {
+                want[e->track]++;
+                covered[e->track] = t + 1;
+            }
+        all[e->track]++;
+    }
+    for (unsigned t = 0; t < TRACKS; t++) {
+        assert_int_equal(count[t], all[t]);
+        assert_int_equal(busy[t], want[t]);
+    }
+}
+
+static void test_random(void **state)
+{
+    struct found *f = kymo_calloc(1, sizeof *f);
+    static struct lod_event events[EVENTS];
+    assert_non_null(f);
+    int64_t at = 0;
+    srand(20261129);
+    for (size_t i = 0; i < EVENTS; i++) {
+        at += rand() % 40;
+        events[i] = (struct lod_event){.start = at,
+                                       .end = at + rand() % 120,
+                                       .id = (int64_t)i,
+                                       .bytes = 1,
+                                       .track = (uint32_t)(rand() % TRACKS),
+                                       .label = (uint32_t)(rand() % 5)};
+    }
+    const struct lod_plan plan = lod_plan(at, EVENTS / TRACKS);
+    struct lod *l = NULL;
+    assert_int_equal(lod_open(*state, &plan, TRACKS, &l, NULL), 0);
+    for (size_t i = 0; i < EVENTS; i++)
+        assert_int_equal(lod_add(l, &events[i], NULL), 0);
+    assert_int_equal(lod_finish(l, keep, f, NULL), 0);
+    for (unsigned level = 0; level < plan.levels; level++)
+        check_level(f, level, events, plan.width[level]);
+    lod_free(l);
+    kymo_free(f);
+}
+
+static int setup(void **state)
+{
+    static char dir[] = "/tmp/kymo-lod-XXXXXX";
+    *state = mkdtemp(dir);
+    return *state ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    return kymo_file_remove_tree(*state, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_plan),
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_random),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
