@@ -30,6 +30,8 @@ enum kymo_dtype_cost { KYMO_COST_BF16, KYMO_COST_FP32, KYMO_COST_FP8, KYMO_COST_
 
 struct kymo_operand_layouts; /* arch/layout.h */
 
+#define KYMO_SYNC_INC 0x1800u /* C for Trn2, G elsewhere */
+
 #define KYMO_H2D_ENGINES_MAX 4
 #define KYMO_H2D_QUEUES_MAX 16
 
@@ -89,6 +91,8 @@ struct kymo_arch {
     /* Device view of on-chip memory for 8-byte DMA addresses, physical core 0 (C for Trn2, G elsewhere); core k adds k
      * * stride. */
     uint64_t sbuf_base, sbuf_window, psum_base, psum_window, core_stride, hbm_base;
+    uint64_t sync_base; /* event/semaphore block of physical core 0; writing n to sync_base + KYMO_SYNC_INC + 4 * s adds
+                           n to semaphore s */
 
     const struct kymo_operand_layouts *layouts;
 };

@@ -64,6 +64,7 @@ const struct kymo_arch kymo_arch_trn1 = {
     .psum_window = 0x400000,
     .core_stride = 0x80000000,
     .hbm_base = 0,
+    .sync_base = 0x2802700000, /* G */
 
     .layouts = &kymo_layouts_trn1,
 };

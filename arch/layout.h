@@ -72,6 +72,7 @@ enum kymo_field {
     KYMO_F_CC_KIND,
     KYMO_F_SRC_OFFSET,
     KYMO_F_DST_OFFSET,
+    KYMO_F_STREAM,   /* collectives */
     KYMO_F_DGE_KIND, /* direct copies: 0 direct, 1 indirect, 2 transpose, 3 gather-transpose */
     KYMO_F_MAX,
 };

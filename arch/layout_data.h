@@ -32,7 +32,7 @@ extern const struct kymo_operand_form kymo_form_weights, kymo_form_activate, kym
     [KYMO_OP_ALU_OP] = &kymo_form_alu, [KYMO_OP_COMPARE_BRANCH] = &kymo_form_branch,                                   \
     [KYMO_OP_EVENT_SEMAPHORE_RANGE_CLEAR] = &kymo_form_range_clear, [KYMO_OP_DMA_DIRECT2D] = &kymo_form_dma_copy,      \
     [KYMO_OP_PSEUDO_DMA_DIRECT2D] = &kymo_form_dma_copy, [KYMO_OP_PSEUDO_DMA_TRIGGER] = &kymo_form_dma_trigger,        \
-    [0xC6] = &kymo_form_value, [0xC8] = &kymo_form_collective, [KYMO_OP_PSEUDO_BRANCH_LABEL] = &kymo_form_label,       \
-    [0xD8] = &kymo_form_core_barrier
+    [0xC6] = &kymo_form_value, [KYMO_OP_PSEUDO_TRIGGER_COLLECTIVE] = &kymo_form_collective,                            \
+    [KYMO_OP_PSEUDO_BRANCH_LABEL] = &kymo_form_label, [KYMO_OP_PSEUDO_CORE_BARRIER] = &kymo_form_core_barrier
 
 #endif

@@ -73,11 +73,12 @@ const struct kymo_operand_form kymo_form_dma_trigger = {
     {CHARS(QUEUE_NAME, 12, 32), U(RAW_COUNT, 44, 4), U(BLOCK_ID, 48, 4)},
 };
 
-/* C */
+/* C but for bytes 36 to 43, which are G: number, completion semaphore with its increment, stream. */
 const struct kymo_operand_form kymo_form_collective = {
     "collective",
     {U(ALU_OP, 12, 1), U(IN_DTYPE, 13, 1), U(GROUP, 14, 2), U(IN_VAR, 16, 4), U(OUT_VAR, 20, 4), U(ELEM_COUNT, 24, 8),
-     U(CC_KIND, 32, 4), U(SRC_OFFSET, 48, 8), U(DST_OFFSET, 56, 8)},
+     U(CC_KIND, 32, 4), U(ID, 36, 4), U(DMA_SEM, 40, 1), U(DMA_SEM_INC, 41, 1), U(STREAM, 42, 2), U(SRC_OFFSET, 48, 8),
+     U(DST_OFFSET, 56, 8)},
 };
 
 /* C */

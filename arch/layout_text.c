@@ -131,7 +131,7 @@ static const struct {
     [KYMO_F_IN_VAR] = {"in_var_id", STYLE_DEC, false},    [KYMO_F_OUT_VAR] = {"out_var_id", STYLE_DEC, false},
     [KYMO_F_ELEM_COUNT] = {"elements", STYLE_DEC, false}, [KYMO_F_CC_KIND] = {"kind", STYLE_DEC, false},
     [KYMO_F_SRC_OFFSET] = {"src_off", STYLE_HEX, false},  [KYMO_F_DST_OFFSET] = {"dst_off", STYLE_HEX, false},
-    [KYMO_F_DGE_KIND] = {"dge_kind", STYLE_DEC, true},
+    [KYMO_F_DGE_KIND] = {"dge_kind", STYLE_DEC, true},    [KYMO_F_STREAM] = {"stream", STYLE_DEC, false},
 };
 
 static void put_tensor(struct text *t, const char *key, const struct kymo_tensor *v)

@@ -20,16 +20,17 @@ struct request {
 
 struct args {
     const char *model, *arch, *output;
-    uint64_t lnc, layers, hidden, batch, repeat, seed;
+    uint64_t lnc, layers, hidden, batch, repeat, ranks, seed;
 };
 
 static const struct kymo_option rows[] = {
     {.name = "model",
      .type = KYMO_OPTION_TEXT,
-     .arg = "mlp|attention",
+     .arg = "mlp|attention|allreduce",
      .required = true,
      .offset = offsetof(struct args, model),
-     .help = "training steps of a multi-layer perceptron, or softmax attention, head by head"},
+     .help = "training steps of a multi-layer perceptron; softmax attention, head by head; or data-parallel "
+             "training steps with collectives over --ranks ranks"},
     {.name = "arch",
      .type = KYMO_OPTION_TEXT,
      .arg = "ARCH",
@@ -74,6 +75,12 @@ static const struct kymo_option rows[] = {
      .max = UINT32_MAX,
      .offset = offsetof(struct args, repeat),
      .help = "multiplies the loops' iterations: longer runs, same file size (1)"},
+    {.name = "ranks",
+     .type = KYMO_OPTION_U64,
+     .arg = "N",
+     .max = SIM_MODEL_RANKS_MAX,
+     .offset = offsetof(struct args, ranks),
+     .help = "allreduce: ranks that run the program together, from 2 (4)"},
     {.name = "seed",
      .type = KYMO_OPTION_U64,
      .arg = "N",
@@ -103,7 +110,7 @@ static int make_request(const struct args *args, struct request *r, struct kymo_
     r->seed = args->seed;
     r->model = sim_model_find(args->model);
     if (!r->model)
-        return kymo_err_set(err, -EINVAL, "no model \"%.40s\"; there are mlp and attention", args->model);
+        return kymo_err_set(err, -EINVAL, "no model \"%.40s\"; there are mlp, attention and allreduce", args->model);
     r->arch = kymo_arch_find(args->arch);
     if (!r->arch)
         return kymo_err_set(err, -EINVAL, "no generation or instance type \"%.40s\"", args->arch);
@@ -113,6 +120,11 @@ static int make_request(const struct args *args, struct request *r, struct kymo_
     take(&r->options.hidden, args->hidden);
     take(&r->options.batch, args->batch);
     take(&r->options.repeat, args->repeat);
+    if (args->ranks && !r->model->defaults.ranks)
+        return kymo_err_set(err, -EINVAL, "--ranks: %s has no collectives", r->model->name);
+    if (args->ranks == 1)
+        return kymo_err_set(err, -EINVAL, "--ranks 1: collectives need 2 ranks or more");
+    take(&r->options.ranks, args->ranks);
     int e = kymo_arch_check_lnc(r->arch, r->options.lnc, err);
     return e == 0 ? sim_model_check(&r->options, err) : e;
 }

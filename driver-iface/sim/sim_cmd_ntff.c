@@ -21,11 +21,13 @@
 #define START_PS 12345678901234ull
 #define START_UNIX_NS 1767225600000000000ull /* fixed, so that equal commands make equal files */
 #define HOST_COPY_MAX (1u << 20)
+#define RANKS_MAX 64
 
 struct options {
     struct kymo_option_list neffs, buffers; /* buffers: RING=MB */
     const char *instance, *driver, *output, *truth;
-    uint64_t lnc, vnc, executions, events, seed, dge;
+    const char *slow_rank;
+    uint64_t lnc, vnc, executions, events, seed, dge, rank;
     bool drift, unlimited, fail, no_counters;
 };
 
@@ -40,6 +42,9 @@ struct run {
     struct sim_image *images[NEFFS_MAX];
     size_t image_count;
     struct sim_core *core;
+    struct sim_core *peers[RANKS_MAX]; /* the other ranks', untraced; NULL: none yet */
+    unsigned slow_rank;
+    double slow_factor; /* 0: none is slow */
     struct sim_spill *spill;
     struct sim_truth *truth;
     struct sim_ntff_execution *executions;
@@ -130,6 +135,17 @@ static const struct kymo_option rows[] = {
      .type = KYMO_OPTION_FLAG,
      .offset = offsetof(struct options, fail),
      .help = "the last execution fails; with --events one more does"},
+    {.name = "rank",
+     .type = KYMO_OPTION_U64,
+     .arg = "R",
+     .max = RANKS_MAX - 1,
+     .offset = offsetof(struct options, rank),
+     .help = "which of the ranks to trace, for a program with collectives; the others are executed as well"},
+    {.name = "slow-rank",
+     .type = KYMO_OPTION_TEXT,
+     .arg = "R:FACTOR",
+     .offset = offsetof(struct options, slow_rank),
+     .help = "rank R computes FACTOR times as long"},
     {.name = "seed",
      .type = KYMO_OPTION_U64,
      .arg = "N",
@@ -187,6 +203,70 @@ static uint64_t io_bytes(const struct sim_image *im, const char *type)
     return n < HOST_COPY_MAX ? n : HOST_COPY_MAX;
 }
 
+static struct sim_config config_of(const struct run *r)
+{
+    return (struct sim_config){.arch = r->arch,
+                               .lnc = r->lnc,
+                               .seed = r->o->seed,
+                               .dge_notifications = r->o->dge != 0,
+                               .drift = r->o->drift,
+                               .start_ps = START_PS};
+}
+
+/* Each rank has a device of its own; only the traced one is where the options say. */
+static int peer_of(struct run *r, unsigned rank, struct kymo_err *err)
+{
+    struct sim_config config = config_of(r);
+    return r->peers[rank] ? 0 : sim_core_new(&config, &r->peers[rank], err);
+}
+
+static int execute_all_ranks(struct run *r, struct sim_image *im, unsigned world, bool fail,
+                             struct sim_exec_result *ret, struct kymo_err *err)
+{
+    struct sim_exec_result results[RANKS_MAX] = {{0}};
+    struct sim_joint_rank ranks[RANKS_MAX] = {{0}};
+    int rc = 0;
+    for (unsigned k = 0; rc >= 0 && k < world; k++) {
+        bool own = k == r->o->rank;
+        if (!own)
+            rc = peer_of(r, k, err);
+        if (rc >= 0 && !own)
+            rc = sim_core_host_copy(r->peers[k], 0, true, io_bytes(im, "input"), err);
+        ranks[k] = (struct sim_joint_rank){.core = own ? r->core : r->peers[k],
+                                           .first_pcore = own ? r->first_pcore : 0,
+                                           .image = im,
+                                           .fail = own && fail,
+                                           .slow_factor = r->slow_factor != 0 && k == r->slow_rank ? r->slow_factor : 1,
+                                           .result = &results[k],
+                                           .err = err};
+    }
+    if (rc >= 0)
+        rc = sim_core_execute_joint(ranks, world, err);
+    for (unsigned k = 0; rc >= 0 && k < world; k++) {
+        rc = ranks[k].error;
+        if (rc >= 0 && k != r->o->rank)
+            rc = sim_core_host_copy(r->peers[k], 0, false, io_bytes(im, "output"), err);
+    }
+    *ret = results[r->o->rank];
+    return rc;
+}
+
+static int execute_image(struct run *r, struct sim_image *im, bool fail, struct sim_exec_result *ret,
+                         struct kymo_err *err)
+{
+    unsigned world = sim_image_world(im);
+    if (world == 1) {
+        bool slow = r->slow_factor != 0 && r->slow_rank == r->o->rank;
+        sim_core_set_slow(r->core, slow ? r->slow_factor : 1);
+        return sim_core_execute(r->core, r->first_pcore, im, fail, ret, err);
+    }
+    if (world > RANKS_MAX || r->o->rank >= world)
+        return kymo_err_set(err, -EINVAL,
+                            "the program is for %u ranks: --rank %" PRIu64 " is none of them, or more than %d", world,
+                            r->o->rank, RANKS_MAX);
+    return execute_all_ranks(r, im, world, fail, ret, err);
+}
+
 static int execute_one(struct run *r, bool last, struct kymo_err *err)
 {
     unsigned at = (unsigned)(r->execution_count % r->image_count);
@@ -199,7 +279,7 @@ static int execute_one(struct run *r, bool last, struct kymo_err *err)
     x->image = at;
     rc = sim_core_host_copy(r->core, r->first_pcore, true, io_bytes(im, "input"), err);
     if (rc >= 0)
-        rc = sim_core_execute(r->core, r->first_pcore, im, last && r->o->fail, &x->result, err);
+        rc = execute_image(r, im, last && r->o->fail, &x->result, err);
     if (rc >= 0)
         rc = sim_core_host_copy(r->core, r->first_pcore, false, io_bytes(im, "output"), err);
     if (rc < 0)
@@ -226,12 +306,7 @@ static int execute_all(struct run *r, struct kymo_err *err)
 static int make_core(struct run *r, struct kymo_err *err)
 {
     const struct options *o = r->o;
-    struct sim_config config = {.arch = r->arch,
-                                .lnc = r->lnc,
-                                .seed = o->seed,
-                                .dge_notifications = o->dge != 0,
-                                .drift = o->drift,
-                                .start_ps = START_PS};
+    struct sim_config config = config_of(r);
     int rc = sim_core_new(&config, &r->core, err);
     if (rc < 0)
         return rc;
@@ -260,6 +335,7 @@ static int write_profile(struct run *r, struct kymo_err *err)
                                    .first_pcore = r->first_pcore,
                                    .vnc = (unsigned)r->o->vnc,
                                    .lnc = r->lnc,
+                                   .rank = (unsigned)r->o->rank,
                                    .h2d_reasons = r->h2d_reasons,
                                    .dge_notifications = r->o->dge != 0,
                                    .no_counters = r->o->no_counters,
@@ -310,6 +386,23 @@ static int resolve(struct run *r, struct kymo_err *err)
     return 0;
 }
 
+static int parse_slow(struct run *r, struct kymo_err *err)
+{
+    unsigned rank = 0;
+    double factor = 0;
+    int end = 0;
+    const char *text = r->o->slow_rank;
+    if (!text)
+        return 0;
+    if (sscanf(text, "%3u:%lf%n", &rank, &factor, &end) != 2 || text[end] || rank >= RANKS_MAX ||
+        !(factor >= 0.01 && factor <= 100))
+        return kymo_err_set(err, -EINVAL, "--slow-rank %.32s: not RANK:FACTOR, ranks below %d, 0.01 to 100 times", text,
+                            RANKS_MAX);
+    r->slow_rank = rank;
+    r->slow_factor = factor;
+    return 0;
+}
+
 /* All that the command line alone shows to be wrong. */
 static int check_options(struct run *r, struct kymo_err *err)
 {
@@ -318,6 +411,8 @@ static int check_options(struct run *r, struct kymo_err *err)
     if (!kymo_version_valid(r->o->driver))
         return kymo_err_set(err, -EINVAL, "--driver %.64s: no version such as 2.31.0", r->o->driver);
     int rc = sim_buffers_parse(&r->o->buffers, &r->sizes, err);
+    if (rc >= 0)
+        rc = parse_slow(r, err);
     return rc < 0 ? rc : resolve(r, err);
 }
 
@@ -353,6 +448,8 @@ static void print_counts(const struct run *r)
 static void release(struct run *r)
 {
     sim_core_free(r->core);
+    for (unsigned k = 0; k < RANKS_MAX; k++)
+        sim_core_free(r->peers[k]);
     sim_truth_free(r->truth);
     sim_spill_free(r->spill);
     for (size_t i = 0; i < r->image_count; i++)

@@ -8,8 +8,6 @@
 #include "base/alloc.h"
 #include "driver-iface/sim/sim_internal.h"
 
-#define STATUS_COMPLETED_WITH_ERROR 1004
-#define RUN_PS_MAX (3600ull * 1000000000000ull)
 #define HOST_COPY_MAX (1ull << 36)
 #define SWITCH_BYTES 65536 /* beyond the image itself, when another model was there (G) */
 #define CLOCK_INC 0x400000u
@@ -37,6 +35,17 @@ static void init_pcore(struct sim_core *c, unsigned nc)
         init_clock(c, &p->dma[e].clock);
     c->now[nc] = c->config.start_ps;
     c->last_model[nc] = UINT64_MAX;
+    p->exec = &c->execs[nc - p->pcore_idx];
+}
+
+/* CC-cores run off by a fixed pattern: drawing here would change what engines and DMA engines draw. */
+static void init_cc_clock(struct sim_core *c, unsigned k)
+{
+    struct sim_clock *clock = &c->cc_clocks[k];
+    bool drift = c->config.drift && c->arch->rescale;
+    clock->init = c->config.start_ps;
+    clock->expected_inc = CLOCK_INC;
+    clock->actual_inc = CLOCK_INC + (drift ? (k * 977u + 311u) % 2001u - 1000u : 0u);
 }
 
 int sim_core_new(const struct sim_config *config, struct sim_core **ret, struct kymo_err *err)
@@ -49,7 +58,7 @@ int sim_core_new(const struct sim_config *config, struct sim_core **ret, struct 
     if (!(slow >= 0.01 && slow <= 100))
         return kymo_err_set(err, -EINVAL, "slow factor %g is not from 0.01 to 100", slow);
     if (arch->pcores_per_device > SIM_PCORES_MAX || arch->dma_engines != SIM_DMA_ENGINES ||
-        arch->dma_queues > SIM_DMA_QUEUES)
+        arch->dma_queues > SIM_DMA_QUEUES || arch->cc_cores > SIM_CC_CORES_MAX)
         return kymo_err_set(err, -ENOTSUP, "%s has more cores, DMA engines or queues than the simulator knows",
                             arch->name);
     struct sim_core *c = KYMO_NEW(struct sim_core);
@@ -65,6 +74,8 @@ int sim_core_new(const struct sim_config *config, struct sim_core **ret, struct 
         init_pcore(c, nc);
     for (unsigned i = 0; i < KYMO_H2D_ENGINES_MAX; i++)
         init_clock(c, &c->h2d[i].clock);
+    for (unsigned i = 0; i < SIM_CC_CORES_MAX; i++)
+        init_cc_clock(c, i);
     *ret = c;
     return 0;
 }
@@ -127,7 +138,13 @@ static void index_ring(struct sim_capture *cap, size_t i)
     case KYMO_RING_H2D_DMA:
         cap->by_use.h2d = at;
         break;
-    default: /* throttling and CC-cores make no records here */
+    case KYMO_RING_CC_CORE_INSTRUCTION:
+        cap->by_use.cc_instruction[plan->engine_index % SIM_CC_CORES_MAX] = at;
+        break;
+    case KYMO_RING_CC_CORE_EVENT:
+        cap->by_use.cc_event[plan->engine_index % SIM_CC_CORES_MAX] = at;
+        break;
+    default: /* the others get no records here */
         break;
     }
 }
@@ -253,7 +270,7 @@ static int prepare_core(struct sim_core *c, struct sim_pcore *p, const struct si
         memset(e->reg, 0, sizeof e->reg);
         e->state = e->image->count ? SIM_ENGINE_ISSUE : SIM_ENGINE_OFF;
         if (e->image->count)
-            sim_agenda_set(&c->agenda, sim_leaf_engine(p, n), ps + p->pcore_idx * CORE_SKEW_PS + n * 1000u);
+            sim_agenda_set(&p->exec->agenda, sim_leaf_engine(p, n), ps + p->pcore_idx * CORE_SKEW_PS + n * 1000u);
     }
     return reset_block_runs(p, err);
 }
@@ -271,7 +288,7 @@ static int describe_wait(const struct sim_pcore *p, const struct sim_engine *e, 
 }
 
 /* Nothing more will happen: every engine must have halted. Sync, which waits for the others, is named last. */
-static int check_halted(const struct sim_core *c, unsigned first, struct kymo_err *err)
+int sim_exec_check_halted(const struct sim_core *c, unsigned first, struct kymo_err *err)
 {
     for (unsigned n = 0; n < c->config.lnc * KYMO_ENGINE_MAX; n++) {
         const struct sim_pcore *p = &c->pcores[first + n / KYMO_ENGINE_MAX];
@@ -282,26 +299,33 @@ static int check_halted(const struct sim_core *c, unsigned first, struct kymo_er
     return 0;
 }
 
-static int run(struct sim_core *c, unsigned first, uint64_t *now, struct kymo_err *err)
+void sim_exec_step(struct sim_core *c, struct sim_execution *x, unsigned leaf, uint64_t ps)
 {
-    uint64_t limit = *now + RUN_PS_MAX;
-    struct sim_agenda *a = &c->agenda;
-    while (!c->failed && !c->error) {
+    struct sim_pcore *p = &c->pcores[x->first + leaf / SIM_LEAF_CORE];
+    unsigned actor = leaf % SIM_LEAF_CORE;
+    if (actor < SIM_LEAF_CC)
+        sim_engine_step(c, p, actor, ps);
+    else if (actor == SIM_LEAF_CC)
+        sim_cc_step(c, x, ps);
+    else
+        sim_dma_step(c, p, actor - SIM_LEAF_DMA, ps);
+}
+
+static int run(struct sim_core *c, struct sim_execution *x, uint64_t *now, struct kymo_err *err)
+{
+    uint64_t limit = *now + SIM_RUN_PS_MAX;
+    struct sim_agenda *a = &x->agenda;
+    while (!x->failed && !x->error) {
         unsigned leaf = sim_agenda_first(a);
         uint64_t ps = a->key[leaf];
         if (ps == SIM_NEVER)
-            return check_halted(c, first, err);
+            return sim_exec_check_halted(c, x->first, err);
         if (ps > limit)
             return kymo_err_set(err, -ETIMEDOUT, "the execution takes more than an hour of device time");
         *now = ps;
-        struct sim_pcore *p = &c->pcores[first + leaf / SIM_LEAF_CORE];
-        unsigned actor = leaf % SIM_LEAF_CORE;
-        if (actor < SIM_LEAF_DMA)
-            sim_engine_step(c, p, actor, ps);
-        else
-            sim_dma_step(c, p, actor - SIM_LEAF_DMA, ps);
+        sim_exec_step(c, x, leaf, ps);
     }
-    return c->error;
+    return x->error;
 }
 
 static uint64_t fetch(struct sim_core *c, unsigned first, const struct sim_image *image)
@@ -313,39 +337,53 @@ static uint64_t fetch(struct sim_core *c, unsigned first, const struct sim_image
     return sim_h2d_move(c, first, "instruction_fetch", "host_to_device", image->image_bytes, ps);
 }
 
-int sim_core_execute(struct sim_core *c, unsigned first_pcore, struct sim_image *image, bool fail,
-                     struct sim_exec_result *ret, struct kymo_err *err)
+int sim_exec_begin(struct sim_core *c, unsigned first, struct sim_image *image, bool fail, struct kymo_err *err)
 {
-    int r = check_first(c, first_pcore, err);
+    int r = check_first(c, first, err);
     if (r < 0)
         return r;
     if (image->lnc != c->config.lnc || image->arch != c->arch)
         return kymo_err_set(err, -EINVAL, "the image is for %s with LNC=%u", image->arch->name, image->lnc);
-    struct sim_capture *cap = c->captures[first_pcore];
-    uint64_t start = fetch(c, first_pcore, image), now = start;
-    sim_agenda_clear(&c->agenda);
-    c->failed = false;
-    c->error = 0;
-    c->err = err;
+    struct sim_capture *cap = c->captures[first];
+    struct sim_execution *x = &c->execs[first];
+    uint64_t start = c->now[first] = fetch(c, first, image);
+    sim_agenda_clear(&x->agenda);
+    x->image = image;
+    x->first = first;
+    x->slow_16 = c->slow_16;
+    x->failed = false;
+    x->error = 0;
+    x->err = err;
     if (cap) {
         cap->counts.executions++;
         sim_truth_execution(cap->truth, image);
     }
     for (unsigned p = 0; r >= 0 && p < c->config.lnc; p++) {
-        sim_dma_reset(c, &c->pcores[first_pcore + p]);
-        r = prepare_core(c, &c->pcores[first_pcore + p], &image->cores[p], cap, start, err);
+        sim_dma_reset(c, &c->pcores[first + p]);
+        r = prepare_core(c, &c->pcores[first + p], &image->cores[p], cap, start, err);
     }
+    if (r >= 0 && fail)
+        c->pcores[first].fail_at = 1 + sim_random(c) % static_slots(&image->cores[0]);
+    sim_cc_prepare(c, x);
+    return r;
+}
+
+int sim_core_execute(struct sim_core *c, unsigned first_pcore, struct sim_image *image, bool fail,
+                     struct sim_exec_result *ret, struct kymo_err *err)
+{
+    if (sim_image_world(image) > 1)
+        return kymo_err_set(err, -EINVAL, "the program has collectives over %u ranks", sim_image_world(image));
+    int r = sim_exec_begin(c, first_pcore, image, fail, err);
     if (r < 0)
         return r;
-    if (fail)
-        c->pcores[first_pcore].fail_at = 1 + sim_random(c) % static_slots(&image->cores[0]);
-    r = run(c, first_pcore, &now, err);
+    struct sim_execution *x = &c->execs[first_pcore];
+    uint64_t start = c->now[first_pcore], now = start;
+    r = run(c, x, &now, err);
     c->now[first_pcore] = now;
-    c->err = NULL;
+    x->err = NULL;
     if (r < 0)
         return r;
-    *ret = (struct sim_exec_result){
-        .start_ps = start, .end_ps = now, .status = c->failed ? STATUS_COMPLETED_WITH_ERROR : 0};
+    *ret = (struct sim_exec_result){.start_ps = start, .end_ps = now, .status = x->failed ? SIM_STATUS_WITH_ERROR : 0};
     return 0;
 }
 
@@ -384,6 +422,8 @@ bool sim_core_clock(const struct sim_core *c, enum kymo_ring ring, unsigned nc_i
     else if (ring == KYMO_RING_H2D_DMA && engine >= c->arch->h2d_first &&
              engine < c->arch->h2d_first + c->arch->h2d_engines)
         *ret = c->h2d[engine - c->arch->h2d_first].clock;
+    else if (ring == KYMO_RING_CC_CORE_INSTRUCTION && engine < c->arch->cc_cores)
+        *ret = c->cc_clocks[engine];
     else
         return false;
     return true;

@@ -70,6 +70,19 @@ uint64_t sim_core_emitted(const struct sim_core *c, unsigned first_pcore);
 int sim_core_write_truth(const struct sim_core *c, unsigned first_pcore, const struct sim_truth_meta *meta,
                          const char *dir, struct kymo_err *err) KYMO_MUST_CHECK;
 
+/* One rank's part of a joint execution. */
+struct sim_joint_rank {
+    struct sim_core *core; /* several ranks may have the same one */
+    unsigned first_pcore;
+    struct sim_image *image;
+    bool fail;
+    double slow_factor; /* 0: 1 */
+    uint64_t skew_ps;   /* by how much the device's clock is ahead of the common one */
+    struct sim_exec_result *result;
+    struct kymo_err *err;
+    int error; /* 0: result says how it went; else as sim_core_execute returns it */
+};
+
 struct sim_exec_result {
     uint64_t start_ps, end_ps;
     uint32_t status; /* NRT_STATUS: 0, or 1004 after fail */
@@ -83,6 +96,15 @@ struct sim_exec_result {
  */
 int sim_core_execute(struct sim_core *c, unsigned first_pcore, struct sim_image *image, bool fail,
                      struct sim_exec_result *ret, struct kymo_err *err) KYMO_MUST_CHECK;
+/*
+ * Executes a program with collectives on all of its ranks, rank r being ranks[r]: their events are worked off in order
+ * of common time, so that ranks meet at each collective; whatever the order in which they are asked, the same happens.
+ * A rank that fails leaves its peers with NRT status 1200 (their collectives never end), one that waits for ever has
+ * error -EDEADLK. Negative: nothing was executed.
+ */
+int sim_core_execute_joint(struct sim_joint_rank *ranks, unsigned n, struct kymo_err *err) KYMO_MUST_CHECK;
+/* The logical core's collectives are counted from 0 again: another process has taken it. */
+void sim_core_reset_collectives(struct sim_core *c, unsigned first_pcore);
 /* A host copy (tensor write or read) of n bytes through the logical core's host-device engine. */
 int sim_core_host_copy(struct sim_core *c, unsigned first_pcore, bool to_device, uint64_t n,
                        struct kymo_err *err) KYMO_MUST_CHECK;

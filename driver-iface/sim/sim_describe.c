@@ -2,6 +2,8 @@
  */
 #include <string.h>
 
+#include "arch/cc.h"
+#include "arch/layout.h"
 #include "base/alloc.h"
 #include "driver-iface/sim/sim_image.h"
 
@@ -164,6 +166,93 @@ static bool describe_h2d(const struct kymo_arch *arch, unsigned nc, Ntff__Subgra
     return true;
 }
 
+static bool describe_op(const struct sim_core_image *ci, const struct sim_cc_op *op, unsigned rank,
+                        Ntff__CollectivesOp *m)
+{
+    const struct neff_replica_set *group = sim_image_group(ci, op, rank);
+    unsigned ranks = group ? (unsigned)group->count : 1;
+    uint64_t in = 0, out = 0;
+    (void)!kymo_cc_sizes(op->kind, op->elements, kymo_dtype_bits(op->dtype), ranks, &in, &out);
+    enum kymo_cc_algorithm algorithm = kymo_cc_choose(in > out ? in : out, ranks);
+    m->type = op->kind;
+    m->algorithm = algorithm;
+    m->num_elements = op->elements;
+    m->comm_id = op->layout;
+    m->data_type = op->dtype;
+    m->op_id = op->id;
+    m->stream_index = op->stream;
+    return set_string(&m->algorithm_name, kymo_cc_algorithm_name(algorithm));
+}
+
+static bool describe_ops(const struct sim_core_image *ci, unsigned rank, Ntff__SubgraphInfo *g)
+{
+    g->cc_op_info = NEW_MESSAGE(Ntff__CollectivesOpInfo, NTFF__COLLECTIVES_OP_INFO__INIT);
+    if (!g->cc_op_info)
+        return false;
+    g->cc_op_info->ops = KYMO_NEW_ARRAY(Ntff__CollectivesOp *, ci->cc_op_count);
+    for (size_t i = 0; g->cc_op_info->ops && i < ci->cc_op_count; i++) {
+        Ntff__CollectivesOp *m = NEW_MESSAGE(Ntff__CollectivesOp, NTFF__COLLECTIVES_OP__INIT);
+        if (!m)
+            return false;
+        g->cc_op_info->ops[g->cc_op_info->n_ops++] = m;
+        if (!describe_op(ci, &ci->cc_ops[i], rank, m))
+            return false;
+    }
+    return g->cc_op_info->ops != NULL;
+}
+
+static bool describe_comms(const struct sim_core_image *ci, unsigned rank, Ntff__SubgraphInfo *g)
+{
+    const struct neff_subgraph *sg = ci->subgraph;
+    g->comm_info = KYMO_NEW_ARRAY(Ntff__CollectivesCommInfo *, sg->replica_layout_count);
+    for (size_t l = 0; g->comm_info && l < sg->replica_layout_count; l++) {
+        const struct sim_cc_op op = {.layout = (uint16_t)l};
+        const struct neff_replica_set *group = sim_image_group(ci, &op, rank);
+        Ntff__CollectivesCommInfo *m = NEW_MESSAGE(Ntff__CollectivesCommInfo, NTFF__COLLECTIVES_COMM_INFO__INIT);
+        if (!m)
+            return false;
+        g->comm_info[g->n_comm_info++] = m;
+        m->id = l;
+        m->rank_n = m->local_rank_n = group ? group->count : 1;
+        m->node_n = 1;
+        m->global_rank_oneof_case = NTFF__COLLECTIVES_COMM_INFO__GLOBAL_RANK_ONEOF_GLOBAL_RANK;
+        m->global_rank = rank;
+        for (size_t i = 0; group && i < group->count; i++)
+            m->rank = group->ranks[i] == rank ? i : m->rank;
+    }
+    return g->comm_info != NULL;
+}
+
+static bool describe_streams(const struct sim_image *im, const struct sim_core_image *ci, unsigned first_pcore,
+                             Ntff__SubgraphInfo *g)
+{
+    unsigned n = ci->subgraph->stream_count;
+    g->stream_info = KYMO_NEW_ARRAY(Ntff__CollectivesStreamInfo *, n);
+    for (unsigned i = 0; g->stream_info && i < n; i++) {
+        Ntff__CollectivesStreamInfo *m = NEW_MESSAGE(Ntff__CollectivesStreamInfo, NTFF__COLLECTIVES_STREAM_INFO__INIT);
+        if (!m)
+            return false;
+        g->stream_info[g->n_stream_info++] = m;
+        unsigned first = 0, cores = sim_image_cc_cores(im, first_pcore, i, &first);
+        m->stream_index = i;
+        m->cc_core_id = KYMO_NEW_ARRAY(uint64_t, cores);
+        if (!m->cc_core_id)
+            return false;
+        for (unsigned k = 0; k < cores; k++)
+            m->cc_core_id[m->n_cc_core_id++] = first + k;
+    }
+    return g->stream_info != NULL;
+}
+
+/* They are told with the core that triggers them. */
+static bool describe_collectives(const struct sim_image *im, unsigned pcore, unsigned first_pcore, unsigned rank,
+                                 Ntff__SubgraphInfo *g)
+{
+    const struct sim_core_image *ci = &im->cores[pcore];
+    return !ci->cc_op_count ||
+           (describe_ops(ci, rank, g) && describe_comms(ci, rank, g) && describe_streams(im, ci, first_pcore, g));
+}
+
 static bool describe_core(const struct sim_image *im, unsigned pcore, unsigned nd_idx, unsigned nc,
                           Ntff__SubgraphInfo *g)
 {
@@ -177,7 +266,7 @@ static bool describe_core(const struct sim_image *im, unsigned pcore, unsigned n
     return describe_engines(ci, g) && describe_queues(ci, nc, g) && (pcore || describe_h2d(im->arch, nc, g));
 }
 
-Ntff__NeffNodeInfo *sim_image_describe(const struct sim_image *im, unsigned nd_idx, unsigned first_pcore)
+Ntff__NeffNodeInfo *sim_image_describe(const struct sim_image *im, unsigned nd_idx, unsigned first_pcore, unsigned rank)
 {
     Ntff__NeffNodeInfo *node = NEW_MESSAGE(Ntff__NeffNodeInfo, NTFF__NEFF_NODE_INFO__INIT);
     if (!node)
@@ -199,7 +288,7 @@ Ntff__NeffNodeInfo *sim_image_describe(const struct sim_image *im, unsigned nd_i
         ok = g != NULL;
         if (ok) {
             nd->graphs[nd->n_graphs++] = g;
-            ok = describe_core(im, p, nd_idx, first_pcore + p, g);
+            ok = describe_core(im, p, nd_idx, first_pcore + p, g) && describe_collectives(im, p, first_pcore, rank, g);
         }
     }
     if (!ok) {

@@ -36,7 +36,7 @@ static void free_transfer(struct sim_core *c, struct sim_transfer *t)
     c->free_transfers = t;
 }
 
-static void schedule(struct sim_core *c, struct sim_pcore *p, unsigned e)
+static void schedule(struct sim_pcore *p, unsigned e)
 {
     const struct sim_dma *d = &p->dma[e];
     uint64_t key = SIM_NEVER;
@@ -49,10 +49,10 @@ static void schedule(struct sim_core *c, struct sim_pcore *p, unsigned e)
     }
     if (d->inflight_count && d->inflight[d->inflight_first].end_ps <= key)
         key = d->inflight[d->inflight_first].end_ps;
-    sim_agenda_set(&c->agenda, sim_leaf_dma(p, e), key);
+    sim_agenda_set(&p->exec->agenda, sim_leaf_dma(p, e), key);
 }
 
-static void enqueue(struct sim_core *c, struct sim_pcore *p, struct sim_transfer *t, unsigned e, uint64_t ready_ps)
+static void enqueue(struct sim_pcore *p, struct sim_transfer *t, unsigned e, uint64_t ready_ps)
 {
     struct sim_dma *d = &p->dma[e];
     struct sim_share *s = &t->share[e];
@@ -64,12 +64,12 @@ static void enqueue(struct sim_core *c, struct sim_pcore *p, struct sim_transfer
         d->head[t->queue_index] = s;
     d->tail[t->queue_index] = s;
     d->pending = (uint16_t)(d->pending | 1u << t->queue_index);
-    schedule(c, p, e);
+    schedule(p, e);
 }
 
-static void out_of_transfers(struct sim_core *c)
+static void out_of_transfers(struct sim_pcore *p)
 {
-    c->error = kymo_err_set(c->err, -ENOBUFS, "more than %d DMA transfers under way", SIM_TRANSFERS_MAX);
+    p->exec->error = kymo_err_set(p->exec->err, -ENOBUFS, "more than %d DMA transfers under way", SIM_TRANSFERS_MAX);
 }
 
 static void truth_begin(struct sim_pcore *p, struct sim_transfer *t, const struct sim_op *op, uint32_t run,
@@ -107,7 +107,7 @@ void sim_dma_start_block(struct sim_core *c, struct sim_pcore *p, const struct s
     const struct sim_queue *q = &p->image->queues[op->queue];
     struct sim_transfer *t = new_transfer(c);
     if (!t) {
-        out_of_transfers(c);
+        out_of_transfers(p);
         return;
     }
     t->block = &q->blocks[op->block];
@@ -124,7 +124,7 @@ void sim_dma_start_block(struct sim_core *c, struct sim_pcore *p, const struct s
     t->empty_rings = (uint8_t)((unsigned)__builtin_popcount(q->engines) - shares);
     for (unsigned e = 0; e < SIM_DMA_ENGINES; e++)
         if (t->share[e].count)
-            enqueue(c, p, t, e, ps + DOORBELL_LATENCY_PS);
+            enqueue(p, t, e, ps + DOORBELL_LATENCY_PS);
 }
 
 void sim_dma_start_dynamic(struct sim_core *c, struct sim_pcore *p, const struct sim_op *op, uint32_t trigger_row,
@@ -132,7 +132,7 @@ void sim_dma_start_dynamic(struct sim_core *c, struct sim_pcore *p, const struct
 {
     struct sim_transfer *t = new_transfer(c);
     if (!t) {
-        out_of_transfers(c);
+        out_of_transfers(p);
         return;
     }
     t->dynamic = &op->dynamic;
@@ -150,7 +150,7 @@ void sim_dma_start_dynamic(struct sim_core *c, struct sim_pcore *p, const struct
     }
     for (unsigned e = 0; e < SIM_DMA_ENGINES; e++)
         if (t->share[e].count)
-            enqueue(c, p, t, e, ps + DYNAMIC_LATENCY_PS);
+            enqueue(p, t, e, ps + DYNAMIC_LATENCY_PS);
 }
 
 static uint32_t packet_bytes(const struct sim_transfer *t, uint32_t k)
@@ -250,7 +250,7 @@ static void end_packet(struct sim_core *c, struct sim_pcore *p, unsigned e, uint
     bool last = --t->remaining == 0;
     if (last && t->row != SIM_TRUTH_NONE && cap)
         sim_truth_transfer_end(cap->truth, t->row, ts, t->complete);
-    schedule(c, p, e);
+    schedule(p, e);
     if (f.share->done == f.share->count)
         update_semaphore(c, p, t, last, ps);
     if (last)
@@ -267,7 +267,7 @@ void sim_dma_step(struct sim_core *c, struct sim_pcore *p, unsigned e, uint64_t 
     unsigned q = pick_queue(d, ps);
     if (q < SIM_DMA_QUEUES)
         start_packet(c, p, e, q, ps);
-    schedule(c, p, e);
+    schedule(p, e);
 }
 
 /* All transfers go back to the pool; used when an execution begins and when one was broken off. */

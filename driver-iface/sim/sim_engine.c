@@ -45,9 +45,9 @@ static void emit_dge(const struct sim_core *c, struct sim_pcore *p, struct sim_e
     (void)sim_ring_emit(p->capture, p->capture->by_use.instruction[p->pcore_idx], &e->clock, low, ps, &ts);
 }
 
-static void fail_here(struct sim_core *c, struct sim_pcore *p, uint64_t ps)
+static void fail_here(struct sim_pcore *p, uint64_t ps)
 {
-    c->failed = true;
+    p->exec->failed = true;
     uint64_t ts;
     if (p->capture)
         (void)sim_ring_emit(p->capture, p->capture->by_use.error[p->pcore_idx], NULL,
@@ -71,16 +71,16 @@ static void apply_updates(struct sim_core *c, struct sim_pcore *p, struct sim_en
 static void begin(struct sim_core *c, struct sim_pcore *p, struct sim_engine *e, uint64_t ps)
 {
     const struct sim_op *op = &e->ops[e->pc];
-    uint64_t duration = op->compute ? (uint64_t)op->duration_ps * c->slow_16 >> 16 : op->duration_ps;
+    uint64_t duration = op->compute ? (uint64_t)op->duration_ps * p->exec->slow_16 >> 16 : op->duration_ps;
     duration += duration * (sim_random(c) & 0xFF) >> 12; /* up to 6 % more */
     e->state = SIM_ENGINE_RUN;
     e->run++;
     if (p->capture)
         emit_start(p, e, op, ps);
     emit_dge(c, p, e, op, ps);
-    sim_agenda_set(&c->agenda, sim_leaf_engine(p, e->image->engine), ps + duration + 1);
+    sim_agenda_set(&p->exec->agenda, sim_leaf_engine(p, e->image->engine), ps + duration + 1);
     if (++p->instructions == p->fail_at)
-        fail_here(c, p, ps);
+        fail_here(p, ps);
     else
         apply_updates(c, p, e, op, 0, ps);
 }
@@ -95,7 +95,7 @@ static void proceed(struct sim_core *c, struct sim_pcore *p, struct sim_engine *
             e->state = SIM_ENGINE_WAIT;
             e->wait_target = (uint16_t)sim_sync_wait_target(s);
             p->waiters[e->wait_target] = (uint8_t)(p->waiters[e->wait_target] | 1u << e->image->engine);
-            sim_agenda_set(&c->agenda, sim_leaf_engine(p, e->image->engine), SIM_NEVER);
+            sim_agenda_set(&p->exec->agenda, sim_leaf_engine(p, e->image->engine), SIM_NEVER);
             return;
         }
         sim_sync_take(c, p, e, s, ps);
@@ -183,6 +183,16 @@ static void notify(struct sim_pcore *p, struct sim_engine *e, const struct sim_o
         sim_truth_status(cap->truth, (uint8_t)p->pcore_idx, op->value == STATUS_END, stored, ts);
 }
 
+/* On the pair's other core it comes in through AXI. */
+static void add_remote(struct sim_core *c, struct sim_pcore *p, const struct sim_engine *e, const struct sim_op *op,
+                       uint64_t ps)
+{
+    if (c->config.lnc < 2)
+        return;
+    struct sim_source src = {.engine = SIM_SOURCE_AXI, .instr = e->row, .transfer = SIM_TRUTH_NONE};
+    sim_sync_update(c, &c->pcores[p->nc ^ 1u], &src, KYMO_UPD_ADD, op->fn, op->value, ps);
+}
+
 static void take_effect(struct sim_core *c, struct sim_pcore *p, struct sim_engine *e, const struct sim_op *op,
                         uint64_t ps)
 {
@@ -202,6 +212,12 @@ static void take_effect(struct sim_core *c, struct sim_pcore *p, struct sim_engi
         break;
     case SIM_OP_NOTIFY:
         notify(p, e, op, ps);
+        break;
+    case SIM_OP_COLLECTIVE:
+        sim_cc_trigger(c, p, op->block, e->row, ps);
+        break;
+    case SIM_OP_REMOTE_INC:
+        add_remote(c, p, e, op, ps);
         break;
     case SIM_OP_RANGE_CLEAR:
         sim_sync_clear(c, p, op->value & 0xFFFF, op->value >> 16, ps);
@@ -225,7 +241,7 @@ static void complete(struct sim_core *c, struct sim_pcore *p, struct sim_engine 
     /* The next issue is settled before others are woken, so that the agenda is whole when they look at it. */
     unsigned leaf = sim_leaf_engine(p, e->image->engine);
     e->state = op->kind == SIM_OP_HALT ? SIM_ENGINE_HALTED : SIM_ENGINE_ISSUE;
-    sim_agenda_set(&c->agenda, leaf,
+    sim_agenda_set(&p->exec->agenda, leaf,
                    op->kind == SIM_OP_HALT ? SIM_NEVER
                                            : ps + (uint64_t)(ISSUE_GAP_CYCLES * 1000 / c->arch->core_clock_ghz));
     take_effect(c, p, e, op, ps);

@@ -39,6 +39,9 @@ static void mark_record(const struct kymo_arch *arch, uint8_t used[256], const u
     bool direct = rec[0] == KYMO_OP_DMA_DIRECT2D || rec[0] == KYMO_OP_PSEUDO_DMA_DIRECT2D;
     if (direct && kymo_layout_get(arch, rec, KYMO_F_DMA_SEM, &v))
         used[v & 255] = 1;
+    bool barrier = rec[0] == KYMO_OP_PSEUDO_CORE_BARRIER || rec[0] == KYMO_OP_PSEUDO_TRIGGER_COLLECTIVE;
+    if (barrier && kymo_layout_get(arch, rec, KYMO_F_DMA_SEM, &v))
+        used[v & 255] = 1;
 }
 
 static int pick_semaphores(const struct kymo_arch *arch, struct sim_core_image *ci, struct kymo_err *err)
@@ -84,6 +87,8 @@ static int build_core(struct sim_image *im, unsigned pcore, uint64_t *address, s
     struct sim_core_image *ci = &im->cores[pcore];
     int r = sim_queue_layout(im->arch, ci, err);
     if (r >= 0)
+        r = sim_image_find_collectives(im->arch, im->lnc, ci, err);
+    if (r >= 0)
         r = pick_semaphores(im->arch, ci, err);
     unsigned mask = engines_of(ci->subgraph);
     for (unsigned e = 0; r >= 0 && e < KYMO_ENGINE_MAX; e++) {
@@ -111,6 +116,14 @@ static int check_target(const struct kymo_arch *arch, const struct neff *neff, s
         return 0;
     return kymo_err_set(err, -EINVAL, "%s: made for %s (target %s), the instance is %s", neff_path(neff), wanted->name,
                         target, arch->name);
+}
+
+/* Their records name them by one number: one core's. */
+static int check_collectives(const struct sim_image *im, const struct neff *neff, struct kymo_err *err)
+{
+    if (im->cores[0].cc_op_count && im->cores[1].cc_op_count)
+        return kymo_err_set(err, -ENOTSUP, "%s: both cores trigger collectives", neff_path(neff));
+    return 0;
 }
 
 static int find_subgraphs(struct sim_image *im, struct neff *neff, struct kymo_err *err)
@@ -149,6 +162,8 @@ int sim_image_build(const struct kymo_arch *arch, unsigned lnc, struct neff *nef
     uint64_t address = arch->hbm_base + IMAGE_OFFSET + model_id % 64 * MODEL_STRIDE;
     for (unsigned p = 0; r >= 0 && p < lnc; p++)
         r = build_core(im, p, &address, err);
+    if (r >= 0)
+        r = check_collectives(im, neff, err);
     if (r < 0) {
         im->neff = NULL; /* still the caller's */
         return r;
@@ -175,6 +190,7 @@ struct sim_image *sim_image_free(struct sim_image *im)
             kymo_free(ei->ops);
             kymo_free(ei->patches);
         }
+        kymo_free(im->cores[p].cc_ops);
         sim_queue_free(&im->cores[p]);
     }
     neff_free(im->neff);

@@ -12,6 +12,11 @@
  * becomes DMA_DIRECT2D on the engine's dynamic queue set. The whole transfer adds DMA_SEM_INC to semaphore DMA_SEM
  * once, when its last packet is done (increment 0: no semaphore). Bytes = SRC_ELEM * SRC_COUNT0 * SRC_COUNT1 (a count
  * of 0 counts as 1). Every engine used gets the same number of packets, because the DGE record has one number for all.
+ *   PSEUDO_TRIGGER_COLLECTIVE  becomes WRITE: ADDR the doorbell of its stream, VALUE the collective's place in cc_ops.
+ * When the WRITE ends the collective is queued on its stream; when it is done, DMA_SEM_INC is added to semaphore
+ * DMA_SEM.
+ *   PSEUDO_CORE_BARRIER  becomes a WRITE that adds 1 to the barrier's semaphore on the other core of the pair
+ * (inserted; it takes the record's wait), and an EVENT_SEMAPHORE that waits for 1 on the own core's and takes it off.
  *   PSEUDO_BRANCH_LABEL  is deleted. A NOP is inserted after each backward branch. PSEUDO_LOAD_ACT_FUNC_SET becomes
  *                   ACTIVATION_TABLE_LOAD. Any other pseudo instruction is refused with engine and pc.
  *   NOTIFY          VALUE 2 and 3: execution start and end, into INFER_STATUS; other values: an explicit record.
@@ -94,12 +99,22 @@ struct sim_queue {
     size_t block_count;
 };
 
+/* A collective of the program, as its trigger says. */
+struct sim_cc_op {
+    uint32_t id;
+    uint8_t engine, kind, alu, dtype, semaphore, increment;
+    uint16_t layout, stream; /* replica layout of the subgraph */
+    uint64_t elements;       /* that one rank puts in */
+};
+
 struct sim_core_image { /* one physical core */
     const struct neff_subgraph *subgraph;
     struct sim_engine_image engines[KYMO_ENGINE_MAX];
     struct sim_queue *queues;
     size_t queue_count;
     uint8_t start_semaphore, end_semaphore; /* the runtime's barriers */
+    struct sim_cc_op *cc_ops;               /* by id */
+    size_t cc_op_count;
 };
 
 struct sim_image {
@@ -119,14 +134,26 @@ struct sim_image *sim_image_ref(struct sim_image *im);
 struct sim_image *sim_image_free(struct sim_image *im); /* drops one reference */
 void sim_image_freep(struct sim_image **im);
 
+/* Ranks that must run the image together: 1 when it has no collectives. */
+unsigned sim_image_world(const struct sim_image *im);
+/* The group of a layout that a rank is in; NULL: none. */
+const struct neff_replica_set *sim_image_group(const struct sim_core_image *ci, const struct sim_cc_op *op,
+                                               unsigned rank);
+/* CC-cores of a stream, as their numbers on the device: *ret_first and how many follow. */
+unsigned sim_image_cc_cores(const struct sim_image *im, unsigned first_pcore, unsigned stream, unsigned *ret_first);
+/* Doorbell of a stream of collectives (G). */
+uint64_t sim_image_cc_doorbell(unsigned nc, unsigned stream);
+
 /* Device address of the doorbell that starts blocks of queue q of physical core nc (G). */
 uint64_t sim_image_doorbell(unsigned nc, size_t q);
 
 /*
  * The Ntff__NeffNodeInfo of this image (graphs, instruction infos with sections and patches, queue usage), for the
  * writer; the images' bytes are the sim_engine_image codes in the order of graphs and instruction_info (engines without
- * code have no entry). NULL: out of memory. Free with ntff__neff_node_info__free_unpacked(n, NULL).
+ * code have no entry). rank: of the job, for collectives. NULL: out of memory. Free with
+ * ntff__neff_node_info__free_unpacked(n, NULL).
  */
-Ntff__NeffNodeInfo *sim_image_describe(const struct sim_image *im, unsigned nd_idx, unsigned first_pcore);
+Ntff__NeffNodeInfo *sim_image_describe(const struct sim_image *im, unsigned nd_idx, unsigned first_pcore,
+                                       unsigned rank);
 
 #endif

@@ -2,6 +2,7 @@
 #ifndef KYMO_DRIVER_IFACE_SIM_SIM_INTERNAL_H
 #define KYMO_DRIVER_IFACE_SIM_SIM_INTERNAL_H
 
+#include "arch/cc.h"
 #include "driver-iface/sim/sim_core.h"
 #include "driver-iface/sim/sim_op.h"
 #include "driver-iface/sim/sim_record.h"
@@ -9,15 +10,21 @@
 
 #define SIM_PCORES_MAX 8
 #define SIM_NEVER UINT64_MAX
+#define SIM_RUN_PS_MAX (3600ull * 1000000000000ull)
+#define SIM_STATUS_WITH_ERROR 1004 /* NRT_STATUS */
+#define SIM_STATUS_COLLECTIVES 1200
 #define SIM_SYNC_TARGETS 512 /* semaphores, then events */
 #define SIM_HISTORY 64       /* updates remembered per semaphore, for true edges */
 #define SIM_DMA_INFLIGHT 16
 #define SIM_TRANSFERS_MAX 65536
 #define SIM_PSUM_BANKS 8
 
-/* Actors of a run: engines at 0, DMA engines at 8, second core of the pair 32 further. */
+/* Actors of a run: engines at 0, the CC-cores' streams at 5, DMA engines at 8, second core of the pair 32 further. */
 #define SIM_LEAVES 64
+#define SIM_LEAF_CC 5
 #define SIM_LEAF_DMA 8
+#define SIM_CC_CORES_MAX 16
+#define SIM_CC_QUEUE 64 /* collectives that wait on one stream */
 #define SIM_LEAF_CORE 32
 
 /* Winner tree over the actors' next event times; ties go to the lower leaf, so that runs are deterministic. */
@@ -35,7 +42,8 @@ struct sim_capture {
     uint64_t emitted;
     struct sim_truth_counts counts;
     struct { /* ring by use; -1: not planned */
-        int16_t instruction[2], event[2], error[2], status[2], dma[2][SIM_DMA_ENGINES], h2d;
+        int16_t instruction[2], event[2], error[2], status[2], dma[2][SIM_DMA_ENGINES], h2d,
+            cc_instruction[SIM_CC_CORES_MAX], cc_event[SIM_CC_CORES_MAX]; /* by CC-core of the device */
     } by_use;
 };
 
@@ -104,8 +112,11 @@ struct sim_psum_bank {
     bool wrote;
 };
 
+struct sim_execution;
+
 struct sim_pcore {
     unsigned nc, pcore_idx;
+    struct sim_execution *exec; /* of its logical core */
     struct sim_capture *capture;
     const struct sim_core_image *image;
     struct sim_engine engines[KYMO_ENGINE_MAX];
@@ -126,6 +137,48 @@ struct sim_h2d {
     struct sim_clock clock;
 };
 
+/* A triggered collective that waits for its stream. */
+struct sim_cc_pending {
+    uint32_t op, trigger_row;
+    uint8_t pcore;
+    uint64_t ready_ps;
+};
+
+enum sim_cc_phase { SIM_CC_IDLE, SIM_CC_GREET, SIM_CC_GATHER, SIM_CC_ROUND };
+
+/* One stream of collectives: in order, one at a time, by all of its CC-cores together. */
+struct sim_cc_stream {
+    struct sim_cc_pending queue[SIM_CC_QUEUE];
+    unsigned first, count; /* the first one is under way unless the phase is idle */
+    uint8_t phase;         /* enum sim_cc_phase */
+    uint8_t algorithm;
+    unsigned first_core, cores; /* on the device */
+    uint32_t round, rounds, at; /* at: next instruction of the collective's program */
+    uint32_t round_bytes_low;   /* of one rank in a round, at most 4 GB */
+    uint32_t op_row, rows[SIM_CC_CORES_MAX];
+    uint64_t next_ps;  /* SIM_NEVER: nothing to do, or waiting for other ranks */
+    uint64_t wait_ps;  /* when the wait under way was issued */
+    uint64_t free_ps;  /* end of the collective before */
+    uint64_t sequence; /* number of the next collective, since the core was taken */
+};
+
+struct sim_joint;
+
+/* What belongs to the execution of one logical core. */
+struct sim_execution {
+    struct sim_agenda agenda;
+    struct sim_image *image;
+    unsigned first; /* physical core */
+    uint32_t slow_16;
+    bool failed;
+    int error; /* the text is in err */
+    struct kymo_err *err;
+    struct sim_joint *joint; /* NULL: alone */
+    unsigned rank;
+    uint64_t rng, count; /* joint executions draw from a sequence of their own */
+    struct sim_cc_stream streams[KYMO_CC_STREAMS_MAX];
+};
+
 struct sim_core {
     struct sim_config config;
     const struct kymo_arch *arch;
@@ -139,10 +192,8 @@ struct sim_core {
     struct sim_transfer *free_transfers;
     struct sim_transfer **transfers; /* all of them */
     size_t transfer_count, transfer_cap;
-    struct sim_agenda agenda;
-    bool failed;
-    int error; /* of the running execution; the text is in err */
-    struct kymo_err *err;
+    struct sim_execution execs[SIM_PCORES_MAX]; /* by first physical core */
+    struct sim_clock cc_clocks[SIM_CC_CORES_MAX];
 };
 
 /* sim_agenda.c */
@@ -201,6 +252,24 @@ void sim_dma_start_block(struct sim_core *c, struct sim_pcore *p, const struct s
 void sim_dma_start_dynamic(struct sim_core *c, struct sim_pcore *p, const struct sim_op *op, uint32_t trigger_row,
                            uint64_t ps);
 void sim_dma_reset(struct sim_core *c, struct sim_pcore *p);
+
+/* sim_core.c: an execution from its fetch to its end, for sim_joint.c. */
+int sim_exec_begin(struct sim_core *c, unsigned first, struct sim_image *image, bool fail,
+                   struct kymo_err *err) KYMO_MUST_CHECK;
+void sim_exec_step(struct sim_core *c, struct sim_execution *x, unsigned leaf, uint64_t ps);
+/* 0 when every engine has halted, else -EDEADLK naming one that waits. */
+int sim_exec_check_halted(const struct sim_core *c, unsigned first, struct kymo_err *err) KYMO_MUST_CHECK;
+
+/* sim_cc.c: collectives */
+void sim_cc_prepare(struct sim_core *c, struct sim_execution *x);
+void sim_cc_trigger(struct sim_core *c, struct sim_pcore *p, uint32_t op, uint32_t trigger_row, uint64_t ps);
+void sim_cc_step(struct sim_core *c, struct sim_execution *x, uint64_t ps);
+/* All ranks of the group are there: the stream goes on at ps. */
+void sim_cc_release(struct sim_execution *x, unsigned stream, uint64_t ps);
+
+/* sim_joint.c: rank x->rank is at collective `op` of its core 0 or 1. */
+void sim_joint_arrive(struct sim_execution *x, const struct sim_core_image *ci, const struct sim_cc_op *op,
+                      uint64_t ps);
 
 /* sim_psum.c */
 void sim_psum_use(struct sim_pcore *p, const struct sim_op *op, uint32_t row);

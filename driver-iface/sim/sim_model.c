@@ -10,7 +10,7 @@
 #define TILE 128
 #define TRIPS_BASE_MAX 4096 /* trips of any model's loop at repeat 1 */
 
-static const struct sim_model *const models[] = {&sim_model_mlp, &sim_model_attention};
+static const struct sim_model *const models[] = {&sim_model_mlp, &sim_model_attention, &sim_model_allreduce};
 
 const struct sim_model *sim_model_find(const char *name)
 {

@@ -4,12 +4,15 @@
 
 #include "driver-iface/sim/sim_program.h"
 
+#define SIM_MODEL_RANKS_MAX 64
+
 struct sim_model_options {
     unsigned layers; /* 1..64 */
     unsigned hidden; /* multiple of 128, 128..2048 */
     unsigned batch;  /* tokens: multiple of 128, 128..512 */
     uint32_t repeat; /* multiplies the trips of loops */
     unsigned lnc, core;
+    unsigned ranks; /* allreduce: 2..SIM_MODEL_RANKS_MAX; others: 0 or 1 */
 };
 
 struct sim_model {
@@ -17,7 +20,7 @@ struct sim_model {
     struct sim_model_options defaults;
     void (*build)(struct sim_program *p, const struct sim_model_options *o);
 };
-/* NULL when unknown: mlp, attention. */
+/* NULL when unknown: mlp, attention, allreduce. */
 const struct sim_model *sim_model_find(const char *name);
 /* -EINVAL with the reason. */
 int sim_model_check(const struct sim_model_options *o, struct kymo_err *err) KYMO_MUST_CHECK;
@@ -39,6 +42,6 @@ void sim_model_move(struct sim_program *p, unsigned queue, bool store, struct si
 void sim_model_scope(struct sim_program *p, const char *model, unsigned layer, const char *step, const char *op,
                      int line);
 
-extern const struct sim_model sim_model_mlp, sim_model_attention;
+extern const struct sim_model sim_model_mlp, sim_model_attention, sim_model_allreduce;
 
 #endif

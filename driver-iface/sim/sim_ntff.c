@@ -136,6 +136,22 @@ static bool add_engine_clocks(const struct builder *b, Ntff__NcTimestampInfo *t,
     return true;
 }
 
+/* CC-cores are listed by number, those of this profile's rings alone. */
+static bool add_cc_clocks(const struct builder *b, Ntff__NcTimestampInfo *t, unsigned nc)
+{
+    t->top_sp = KYMO_NEW_ARRAY(Ntff__BlockTimestampInfo *, b->cap->plan_count);
+    for (size_t i = 0; t->top_sp && i < b->cap->plan_count; i++) {
+        const struct kymo_ring_plan *plan = &b->cap->plan[i];
+        if (plan->ring != KYMO_RING_CC_CORE_INSTRUCTION)
+            continue;
+        Ntff__BlockTimestampInfo *m = clock_message(b, KYMO_RING_CC_CORE_INSTRUCTION, nc, plan->engine_index);
+        if (!m)
+            return false;
+        t->top_sp[t->n_top_sp++] = m;
+    }
+    return t->top_sp != NULL;
+}
+
 static bool add_clocks(const struct builder *b, Ntff__SubgraphInfo *g)
 {
     struct sim_clock k;
@@ -159,7 +175,7 @@ static bool add_clocks(const struct builder *b, Ntff__SubgraphInfo *g)
     t->h2d_dma[0] =
         clock_message(b, KYMO_RING_H2D_DMA, g->nc_idx, arch->h2d_first + g->nc_idx / arch->h2d_pcores_per_engine);
     t->n_h2d_dma = t->h2d_dma[0] ? 1 : 0;
-    return t->n_h2d_dma == 1;
+    return t->n_h2d_dma == 1 && (!g->cc_op_info || add_cc_clocks(b, t, g->nc_idx));
 }
 
 static bool add_images(struct builder *b, const struct sim_image *im, Ntff__NeffNodeInfo *node)
@@ -189,7 +205,7 @@ static bool add_nodes(struct builder *b)
     if (!b->info->neff_nodes || !b->images)
         return false;
     for (size_t i = 0; i < cap->image_count; i++) {
-        Ntff__NeffNodeInfo *node = sim_image_describe(cap->images[i], cap->nd_idx, cap->first_pcore);
+        Ntff__NeffNodeInfo *node = sim_image_describe(cap->images[i], cap->nd_idx, cap->first_pcore, cap->rank);
         if (!node)
             return false;
         b->info->neff_nodes[b->info->n_neff_nodes++] = node;

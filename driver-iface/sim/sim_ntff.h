@@ -25,7 +25,7 @@ struct sim_ntff_capture {
     size_t execution_count;
     const struct kymo_ring_sizes *sizes;
     const char *instance, *driver;
-    unsigned nd_idx, first_pcore, vnc, lnc;
+    unsigned nd_idx, first_pcore, vnc, lnc, rank;
     unsigned h2d_reasons;
     bool dge_notifications;
     bool no_counters;       /* rings without emitted and dropped */

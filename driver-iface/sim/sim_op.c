@@ -74,10 +74,26 @@ static int at_err(struct kymo_err *err, const struct sim_engine_image *ei, uint3
                         ei->compiler_pc ? ei->compiler_pc[slot] : -1, what);
 }
 
+/* A WRITE may also ring a stream of collectives, or count on a semaphore of the pair's other core. */
+static void decode_other_write(const struct kymo_arch *arch, const struct sim_core_image *ci, uint64_t addr,
+                               uint64_t value, unsigned nc, struct sim_op *op)
+{
+    uint64_t remote = arch->sync_base + (1 - nc) * arch->core_stride + KYMO_SYNC_INC;
+    if (addr >= remote && addr < remote + 4ull * arch->semaphores) {
+        op->kind = SIM_OP_REMOTE_INC;
+        op->fn = (uint8_t)((addr - remote) / 4);
+        op->value = (uint32_t)value;
+    } else if (value < ci->cc_op_count && addr == sim_image_cc_doorbell(nc, ci->cc_ops[value].stream)) {
+        op->kind = SIM_OP_COLLECTIVE;
+        op->block = (uint32_t)value;
+    }
+}
+
 static int decode_write(const struct kymo_arch *arch, const struct sim_core_image *ci, const uint8_t *rec, unsigned nc,
                         struct sim_op *op)
 {
     uint64_t addr = field(arch, rec, KYMO_F_ADDR), value = field(arch, rec, KYMO_F_VALUE);
+    decode_other_write(arch, ci, addr, value, nc, op);
     op->queue = SIM_QUEUE_NONE;
     for (size_t q = 0; q < ci->queue_count; q++) {
         if (sim_image_doorbell(nc, q) != addr || value >= ci->queues[q].block_count)

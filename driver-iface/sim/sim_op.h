@@ -21,6 +21,8 @@ enum sim_op_kind {
     SIM_OP_HALT,
     SIM_OP_NOTIFY,
     SIM_OP_RANGE_CLEAR,
+    SIM_OP_REMOTE_INC, /* fn: semaphore of the pair's other core; value: what is added */
+    SIM_OP_COLLECTIVE, /* block: position in cc_ops */
 };
 
 enum sim_acc { SIM_ACC_NONE, SIM_ACC_BEGIN, SIM_ACC_CONTINUE };
@@ -66,6 +68,10 @@ int sim_queue_find_block(const struct sim_core_image *ci, const char *queue, uin
                          uint32_t *ret_block, struct kymo_err *err) KYMO_MUST_CHECK;
 /* Position of an engine's dynamic queue set, or -1. */
 int sim_queue_dynamic(const struct sim_core_image *ci, enum kymo_engine engine);
+
+/* sim_image_cc.c: the collectives of a subgraph's streams, checked; frees with kymo_free(ci->cc_ops). */
+int sim_image_find_collectives(const struct kymo_arch *arch, unsigned lnc, struct sim_core_image *ci,
+                               struct kymo_err *err) KYMO_MUST_CHECK;
 
 /* sim_translate.c: makes an engine's image from the compiler's stream (neff may be NULL: runtime code only). */
 int sim_translate(const struct kymo_arch *arch, const struct sim_core_image *ci, unsigned nc,

@@ -110,6 +110,25 @@ struct sim_transfer_spec {
 };
 void sim_emit_transfer(struct sim_program *p, const struct sim_transfer_spec *t);
 
+/* Collectives. How many ranks run the program: 0 or 1 when it has none, else up to KYMO_CC_RANKS_MAX. */
+void sim_program_world(struct sim_program *p, unsigned ranks);
+/* A layout of replica groups: ranks 0 to size - 1, size to 2 * size - 1, ...; size divides the world. Returns its
+ * number. */
+unsigned sim_program_replica_groups(struct sim_program *p, unsigned size);
+struct sim_collective_spec {
+    enum kymo_engine engine; /* triggers it */
+    unsigned kind;           /* enum kymo_cc_kind */
+    unsigned alu, group, stream;
+    uint8_t dtype;
+    uint64_t elements; /* that one rank puts in */
+    struct sim_buf in, out;
+};
+/* Runs on the CC-cores: who uses `out` waits for it. Same order on every rank. */
+void sim_emit_collective(struct sim_program *p, const struct sim_collective_spec *c);
+/* Both cores of a logical core meet at it on that engine; what is done with these variables before it is done, and what
+ * comes after waits. As many of them, in the same order, on both cores. */
+void sim_emit_core_barrier(struct sim_program *p, enum kymo_engine e, const struct sim_buf *vars, size_t n);
+
 /* Loops do not nest; trips >= 1. */
 void sim_program_loop_begin(struct sim_program *p, uint32_t trips);
 void sim_program_loop_end(struct sim_program *p);

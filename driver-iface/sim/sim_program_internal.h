@@ -17,6 +17,9 @@
 #define CHANNELS_MAX 200 /* semaphores: what is left of 256 belongs to the runtime */
 #define CHANNEL_FIRST_SEMAPHORE 16
 #define UPPER_MAX 65536
+#define REPLICA_LAYOUTS_MAX 16
+#define BARRIER_FIRST_SEMAPHORE 9 /* below the channels */
+#define BARRIER_SEMAPHORES 6
 
 enum node_kind { NODE_OP, NODE_SYNC, NODE_DMA, NODE_LOOP_BEGIN, NODE_LOOP_END };
 /* Debug info's own numbers. */
@@ -151,6 +154,10 @@ struct sim_program {
     size_t dep_count, dep_cap;
     uint32_t last_bir[KYMO_ENGINE_MAX];
 
+    unsigned world;                            /* ranks; 0: no collectives */
+    unsigned group_sizes[REPLICA_LAYOUTS_MAX]; /* ranks in each group of a layout */
+    unsigned layout_count, op_count, stream_count, barrier_count;
+
     struct channel channels[CHANNELS_MAX];
     unsigned channel_count;
     unsigned label_count;
@@ -167,6 +174,9 @@ uint32_t sim_program_bir(struct sim_program *p, enum kymo_engine e, enum debug_k
 void sim_program_access(struct sim_program *p, struct node *n, uint32_t buf, bool write);
 void sim_program_set(struct sim_program *p, struct node *n, enum kymo_field f, uint64_t v);
 bool sim_program_grow(struct sim_program *p, void **list, size_t *cap, size_t need, size_t max, size_t size);
+
+/* sim_program_cc.c: what def.json says of collectives. */
+void sim_program_put_collectives(const struct sim_program *p, json_t *def, bool *failed);
 
 /* sim_program_sync.c: from nodes to out, with waits and signals; lowers each segment as soon as it is known. */
 int sim_program_sync(struct sim_program *p);

@@ -65,6 +65,7 @@ static int add_definition(const struct sim_program *p, struct neff_writer *w, co
     }
     sim_json_put(&failed, def, "dma_queue", make_queues(p, &failed));
     sim_json_put(&failed, def, "var", make_vars(p, &failed));
+    sim_program_put_collectives(p, def, &failed);
     sim_json_put(&failed, def, "neff_features", json_array());
     return sim_program_add_json(w, name, def, failed, err);
 }

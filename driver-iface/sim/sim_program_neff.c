@@ -102,11 +102,13 @@ static int add_info(const struct sim_neff_info *info, struct neff_writer *w, str
 /* A version 4 UUID that follows from the seed and what was asked for. */
 static int make_uuid(const struct sim_program *p, const struct sim_neff_info *info, uint64_t macs, uint8_t uuid[16])
 {
-    char text[256];
+    char text[256], world[32] = "";
     uint8_t digest[KYMO_SHA256_SIZE];
-    int n = snprintf(text, sizeof text, "%s|%s|%u|%llu|%llu|%llu", info->name, p->arch->name, info->lnc,
+    if (p->world > 1)
+        (void)snprintf(world, sizeof world, "|%u", p->world);
+    int n = snprintf(text, sizeof text, "%s|%s|%u|%llu|%llu|%llu%s", info->name, p->arch->name, info->lnc,
                      (unsigned long long)info->seed, (unsigned long long)macs,
-                     (unsigned long long)p->stats.static_instructions);
+                     (unsigned long long)p->stats.static_instructions, world);
     if (n < 0 || (size_t)n >= sizeof text)
         return -EINVAL;
     int r = kymo_hash_sha256(text, (size_t)n, digest);

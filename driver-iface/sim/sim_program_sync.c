@@ -100,7 +100,7 @@ static void acquire(struct sync *s, uint32_t n, uint32_t d)
     struct channel *ch = &s->p->channels[c];
     ch->total += t->amount;
     t->acquired_by = n;
-    if (t->rec[0] == KYMO_OP_PSEUDO_DMA_DIRECT2D)
+    if (t->rec[0] == KYMO_OP_PSEUDO_DMA_DIRECT2D || t->rec[0] == KYMO_OP_PSEUDO_TRIGGER_COLLECTIVE)
         sim_program_set(s->p, t, KYMO_F_DMA_SEM, ch->semaphore);
     else
         s->p->blocks[t->block].semaphore = ch->semaphore;

@@ -5,6 +5,8 @@ enum { WHAT_START = 0, WHAT_END = 1, WHAT_EXPLICIT = 2, WHAT_SYNC = 3 };
 #define PC_MASK 0xFFFFFu
 #define HINT_SHIFT 20
 #define HINT_DGE 1u
+#define HINT_CC_START 7u
+#define HINT_CC_END 8u
 
 static uint64_t record(unsigned type, uint32_t low24, uint32_t high)
 {
@@ -51,6 +53,24 @@ uint64_t sim_record_dma_open(uint8_t kind, uint8_t queue)
 uint64_t sim_record_dma_close(uint8_t kind, uint8_t queue, uint32_t bytes)
 {
     return record(TYPE_DMA, bytes, (kind & 15u) | (queue & 15u) << 4);
+}
+
+uint64_t sim_record_cc_start(uint32_t pc, unsigned instr, uint16_t wait_cycles)
+{
+    return record(engine_type(KYMO_ENGINE_SYNC, WHAT_START), (pc & PC_MASK) | (instr & 15u) << HINT_SHIFT,
+                  (uint32_t)wait_cycles << 16);
+}
+
+uint64_t sim_record_cc_end(uint32_t pc, unsigned instr)
+{
+    return record(engine_type(KYMO_ENGINE_SYNC, WHAT_END), (pc & PC_MASK) | (instr & 15u) << HINT_SHIFT, 0);
+}
+
+uint64_t sim_record_cc_notice(uint32_t op, uint64_t sequence, int end)
+{
+    uint32_t pc = (op & 0x3FFu) << 10 | (uint32_t)(sequence >> 16 & 0x3FF);
+    return record(engine_type(KYMO_ENGINE_SYNC, WHAT_EXPLICIT), pc,
+                  (uint32_t)(sequence & 0xFFFF) | (end ? HINT_CC_END : HINT_CC_START) << 16);
 }
 
 uint64_t sim_record_tpb_error(uint8_t id, uint64_t metadata)

@@ -24,6 +24,11 @@ uint64_t sim_record_dge(enum kymo_engine e, uint32_t pc, uint16_t engines, unsig
 uint64_t sim_record_sync(int source, uint8_t id, int is_semaphore, uint8_t mode, uint32_t value);
 uint64_t sim_record_dma_open(uint8_t kind, uint8_t queue);
 uint64_t sim_record_dma_close(uint8_t kind, uint8_t queue, uint32_t bytes);
+/* CC-cores write as Sync does. instr: enum kymo_cc_instr, the hint. */
+uint64_t sim_record_cc_start(uint32_t pc, unsigned instr, uint16_t wait_cycles);
+uint64_t sim_record_cc_end(uint32_t pc, unsigned instr);
+/* A collective begins or ends: number of the op (10 bits) and of the collective on its stream (26 bits). */
+uint64_t sim_record_cc_notice(uint32_t op, uint64_t sequence, int end);
 uint64_t sim_record_tpb_error(uint8_t id, uint64_t metadata);
 
 #endif

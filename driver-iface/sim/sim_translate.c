@@ -43,6 +43,14 @@ static int add_patch(struct translation *t, Ntff__InstructionPatchType type, uin
     return 0;
 }
 
+static void keep_head(uint8_t *rec, uint8_t opcode)
+{
+    uint8_t head[12];
+    memcpy(head, rec, sizeof head);
+    kymo_instr_init(rec, opcode);
+    memcpy(rec + 2, head + 2, sizeof head - 2); /* debug mark, wait and update stay */
+}
+
 static int rewrite_trigger(struct translation *t, uint8_t *rec)
 {
     char queue[33];
@@ -56,10 +64,7 @@ static int rewrite_trigger(struct translation *t, uint8_t *rec)
     int r = sim_queue_find_block(t->ci, queue, (uint32_t)id, &q, &b, t->err);
     if (r < 0)
         return r;
-    uint8_t head[12];
-    memcpy(head, rec, sizeof head);
-    kymo_instr_init(rec, KYMO_OP_WRITE);
-    memcpy(rec + 2, head + 2, sizeof head - 2); /* debug mark, wait and update stay */
+    keep_head(rec, KYMO_OP_WRITE);
     r = kymo_layout_set(t->arch, rec, KYMO_F_ADDR, sim_image_doorbell(t->nc, q));
     if (r >= 0)
         r = kymo_layout_set(t->arch, rec, KYMO_F_VALUE, b);
@@ -78,13 +83,48 @@ static int rewrite_branch(const struct translation *t, uint32_t i, uint8_t *rec)
     return kymo_layout_set(t->arch, rec, KYMO_F_TARGET, (uint64_t)image);
 }
 
+static int rewrite_collective(const struct translation *t, uint8_t *rec)
+{
+    uint64_t id = 0;
+    (void)kymo_layout_get(t->arch, rec, KYMO_F_ID, &id);
+    size_t at = 0;
+    while (at < t->ci->cc_op_count && t->ci->cc_ops[at].id != id)
+        at++;
+    if (at == t->ci->cc_op_count)
+        return kymo_err_set(t->err, -EPROTO, "PSEUDO_TRIGGER_COLLECTIVE: collective %llu is not known",
+                            (unsigned long long)id);
+    keep_head(rec, KYMO_OP_WRITE);
+    int r = kymo_layout_set(t->arch, rec, KYMO_F_ADDR, sim_image_cc_doorbell(t->nc, t->ci->cc_ops[at].stream));
+    return r < 0 ? r : kymo_layout_set(t->arch, rec, KYMO_F_VALUE, at);
+}
+
+/* rec is the barrier's own slot; the inserted WRITE before it takes the wait, so that nobody arrives too early. */
+static int rewrite_barrier(const struct translation *t, uint8_t *rec)
+{
+    uint64_t semaphore = 0;
+    if (!kymo_layout_get(t->arch, rec, KYMO_F_DMA_SEM, &semaphore) || semaphore > 255)
+        return kymo_err_set(t->err, -EPROTO, "PSEUDO_CORE_BARRIER without a semaphore");
+    struct kymo_sync s = kymo_instr_sync(rec);
+    uint8_t *write = rec - KYMO_INSTR_SIZE;
+    kymo_instr_init(write, KYMO_OP_WRITE);
+    kymo_instr_set_wait(write, s.wait_mode, s.wait_idx, s.wait_value);
+    uint64_t address = t->arch->sync_base + (1 - t->nc) * t->arch->core_stride + KYMO_SYNC_INC + 4 * semaphore;
+    int r = kymo_layout_set(t->arch, write, KYMO_F_ADDR, address);
+    if (r >= 0)
+        r = kymo_layout_set(t->arch, write, KYMO_F_VALUE, 1);
+    kymo_instr_init(rec, KYMO_OP_EVENT_SEMAPHORE);
+    kymo_instr_set_wait(rec, KYMO_WAIT_GE, (uint8_t)semaphore, 1);
+    struct kymo_sync take = {.update_mode = KYMO_UPD_SUB | KYMO_UPD_COMPLETE, .update_idx = (uint8_t)semaphore};
+    take.update_value = 1;
+    kymo_instr_set_update(rec, s.update_mode, s.update_idx, 1);
+    kymo_instr_set_sync2(rec, &take);
+    return r;
+}
+
 /* The engine has to reach the postamble, which tells the others that it is done. */
 static int rewrite_halt(const struct translation *t, uint32_t i, uint8_t *rec)
 {
-    uint8_t head[12];
-    memcpy(head, rec, sizeof head);
-    kymo_instr_init(rec, KYMO_OP_COMPARE_BRANCH);
-    memcpy(rec + 2, head + 2, sizeof head - 2);
+    keep_head(rec, KYMO_OP_COMPARE_BRANCH);
     int r = kymo_layout_set(t->arch, rec, KYMO_F_BRANCH_OP, KYMO_BR_ALWAYS);
     return r < 0 ? r : kymo_layout_set(t->arch, rec, KYMO_F_TARGET, t->map[t->n] - t->map[i]);
 }
@@ -100,6 +140,10 @@ static int rewrite_record(struct translation *t, uint32_t i, uint8_t *rec)
         return 0;
     case KYMO_OP_HALT:
         return rewrite_halt(t, i, rec);
+    case KYMO_OP_PSEUDO_TRIGGER_COLLECTIVE:
+        return rewrite_collective(t, rec);
+    case KYMO_OP_PSEUDO_CORE_BARRIER:
+        return rewrite_barrier(t, rec);
     case 0xC6: /* PSEUDO_LOAD_ACT_FUNC_SET */
         rec[0] = 0x23;
         return 0;
@@ -121,6 +165,7 @@ static uint32_t map_slots(struct translation *t, uint32_t first)
     uint32_t slot = first;
     for (uint32_t i = 0; i < t->n; i++) {
         const uint8_t *rec = t->src + (size_t)i * KYMO_INSTR_SIZE;
+        slot += rec[0] == KYMO_OP_PSEUDO_CORE_BARRIER; /* behind what is inserted */
         t->map[i] = slot;
         if (rec[0] != KYMO_OP_PSEUDO_BRANCH_LABEL)
             slot += is_backward(t->arch, rec) ? 2 : 1;
@@ -139,8 +184,11 @@ static int emit_main(struct translation *t)
             r = add_patch(t, NTFF__INSTRUCTION_PATCH_TYPE__PATCH_DELETE, t->map[i]);
         } else {
             memcpy(dst, src, KYMO_INSTR_SIZE);
+            if (src[0] == KYMO_OP_PSEUDO_CORE_BARRIER)
+                r = add_patch(t, NTFF__INSTRUCTION_PATCH_TYPE__PATCH_INSERT, t->map[i] - 1);
             t->ei->compiler_pc[t->map[i]] = (int32_t)i;
-            r = rewrite_record(t, i, dst);
+            if (r >= 0)
+                r = rewrite_record(t, i, dst);
             if (r >= 0 && memcmp(dst, src, KYMO_INSTR_SIZE) != 0)
                 r = add_patch(t, NTFF__INSTRUCTION_PATCH_TYPE__PATCH_MODIFY, t->map[i]);
             if (r >= 0 && is_backward(t->arch, src)) {

@@ -20,6 +20,9 @@ static void drop_tables(struct sim_truth *t)
     kymo_free(t->packets.rows);
     kymo_free(t->syncs.rows);
     kymo_free(t->h2d.rows);
+    kymo_free(t->cc_ops.rows);
+    kymo_free(t->cc_instrs.rows);
+    kymo_free(t->cc_events.rows);
     kymo_free(t->status.rows);
     kymo_free(t->edges.rows);
     for (size_t i = 0; i < t->image_count; i++)
@@ -160,6 +163,47 @@ void sim_truth_h2d(struct sim_truth *t, const struct sim_truth_h2d *row)
 {
     if (ROOM(t, h2d, SIM_TRUTH_DETAIL_MAX))
         t->h2d.rows[t->h2d.count++] = *row;
+}
+
+uint32_t sim_truth_cc_op_begin(struct sim_truth *t, const struct sim_truth_cc_op *row)
+{
+    if (!ROOM(t, cc_ops, SIM_TRUTH_DETAIL_MAX))
+        return SIM_TRUTH_NONE;
+    struct sim_truth_cc_op *r = &t->cc_ops.rows[t->cc_ops.count];
+    *r = *row;
+    r->image = t->image;
+    r->execution = t->execution - 1;
+    return (uint32_t)t->cc_ops.count++;
+}
+
+void sim_truth_cc_op_end(struct sim_truth *t, uint32_t row, uint64_t end_ps, bool stored)
+{
+    if (!sim_truth_detail(t) || row >= t->cc_ops.count)
+        return;
+    t->cc_ops.rows[row].end_ps = end_ps;
+    t->cc_ops.rows[row].end_stored = stored;
+}
+
+uint32_t sim_truth_cc_instr_begin(struct sim_truth *t, const struct sim_truth_cc_instr *row)
+{
+    if (!ROOM(t, cc_instrs, SIM_TRUTH_DETAIL_MAX))
+        return SIM_TRUTH_NONE;
+    t->cc_instrs.rows[t->cc_instrs.count] = *row;
+    return (uint32_t)t->cc_instrs.count++;
+}
+
+void sim_truth_cc_instr_end(struct sim_truth *t, uint32_t row, uint64_t end_ps, bool stored)
+{
+    if (!sim_truth_detail(t) || row >= t->cc_instrs.count)
+        return;
+    t->cc_instrs.rows[row].end_ps = end_ps;
+    t->cc_instrs.rows[row].end_stored = stored;
+}
+
+void sim_truth_cc_event(struct sim_truth *t, const struct sim_truth_sync *row)
+{
+    if (ROOM(t, cc_events, SIM_TRUTH_DETAIL_MAX))
+        t->cc_events.rows[t->cc_events.count++] = *row;
 }
 
 void sim_truth_status(struct sim_truth *t, uint8_t pcore, bool end, bool stored, uint64_t ts_ps)

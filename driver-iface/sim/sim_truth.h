@@ -45,7 +45,7 @@ struct sim_ring_state {
 /* Rows of each table, counted with and without detail. */
 struct sim_truth_counts {
     uint64_t instructions, dma_packets, dma_bytes, dma_transfers, semaphores, host_dma, host_dma_bytes, status,
-        executions;
+        executions, cc_ops, cc_instructions, cc_events;
 };
 
 struct sim_truth_ids {
@@ -107,6 +107,28 @@ struct sim_truth_h2d {
     uint64_t start_ps, end_ps;
 };
 void sim_truth_h2d(struct sim_truth *t, const struct sim_truth_h2d *row);
+
+struct sim_truth_cc_op {
+    uint8_t pcore, core, start_stored, end_stored, algorithm; /* core: the CC-core that tells */
+    uint16_t image;                                           /* set by the sink */
+    uint16_t ranks, rank;
+    uint32_t op, trigger_row, execution; /* op: place in cc_ops. execution is set by the sink */
+    uint64_t sequence, start_ps, end_ps; /* end 0: never */
+};
+uint32_t sim_truth_cc_op_begin(struct sim_truth *t, const struct sim_truth_cc_op *row);
+void sim_truth_cc_op_end(struct sim_truth *t, uint32_t row, uint64_t end_ps, bool stored);
+
+struct sim_truth_cc_instr {
+    uint8_t core, instr, start_stored, end_stored;
+    uint16_t wait_cycles;
+    uint32_t pc, op_row;
+    uint64_t start_ps, end_ps;
+};
+uint32_t sim_truth_cc_instr_begin(struct sim_truth *t, const struct sim_truth_cc_instr *row);
+void sim_truth_cc_instr_end(struct sim_truth *t, uint32_t row, uint64_t end_ps, bool stored);
+
+/* A change of a CC-core's semaphore, or a met wait; pcore holds the CC-core. */
+void sim_truth_cc_event(struct sim_truth *t, const struct sim_truth_sync *row);
 
 void sim_truth_status(struct sim_truth *t, uint8_t pcore, bool end, bool stored, uint64_t ts_ps);
 

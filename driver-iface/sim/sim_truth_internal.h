@@ -32,6 +32,9 @@ struct sim_truth {
     SIM_TABLE(struct sim_truth_packet) packets;
     SIM_TABLE(struct sim_truth_sync) syncs;
     SIM_TABLE(struct sim_truth_h2d) h2d;
+    SIM_TABLE(struct sim_truth_cc_op) cc_ops;
+    SIM_TABLE(struct sim_truth_cc_instr) cc_instrs;
+    SIM_TABLE(struct sim_truth_sync) cc_events;
     SIM_TABLE(struct sim_truth_status_row) status;
     SIM_TABLE(struct sim_truth_edge_row) edges;
 };

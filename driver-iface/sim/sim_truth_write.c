@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/cc.h"
 #include "arch/layout.h"
 #include "arch/opcode.h"
 #include "base/alloc.h"
@@ -149,7 +150,20 @@ static uint64_t time_status(const struct sim_truth *t, size_t row)
     return t->status.rows[row].ts_ps;
 }
 
-enum { BY_INSTR, BY_TRANSFER, BY_PACKET, BY_SYNC, BY_H2D, BY_STATUS, BY_MAX };
+static uint64_t time_cc_op(const struct sim_truth *t, size_t row)
+{
+    return t->cc_ops.rows[row].start_ps;
+}
+static uint64_t time_cc_instr(const struct sim_truth *t, size_t row)
+{
+    return t->cc_instrs.rows[row].start_ps;
+}
+static uint64_t time_cc_event(const struct sim_truth *t, size_t row)
+{
+    return t->cc_events.rows[row].ts_ps;
+}
+
+enum { BY_INSTR, BY_TRANSFER, BY_PACKET, BY_SYNC, BY_H2D, BY_STATUS, BY_CC_OP, BY_CC_INSTR, BY_CC_EVENT, BY_MAX };
 
 struct writer {
     const struct sim_truth *t;
@@ -290,6 +304,58 @@ static void put_h2d(struct out *o, const struct writer *w, const struct sim_trut
     put(o, "\t%u\t%u\n", r->start_stored, r->end_stored);
 }
 
+static void put_trigger(struct out *o, const struct writer *w, uint32_t row)
+{
+    if (row >= w->t->instructions.count) {
+        put(o, "\t\t\t\t");
+        return;
+    }
+    const struct sim_truth_instr *t = &w->t->instructions.rows[row];
+    put(o, "\t%s\t%u\t%" PRIu64, kymo_engine_name((enum kymo_engine)t->engine), t->slot, t->start_ps);
+    put_ps(o, t->end_ps);
+}
+
+/* Ranks of every group of the layout, as nested lists. */
+static void put_layout(struct out *o, const struct neff_replica_layout *layout)
+{
+    put(o, "\t[");
+    for (size_t s = 0; s < layout->count; s++) {
+        put(o, s ? ", [" : "[");
+        for (size_t i = 0; i < layout->sets[s].count; i++)
+            put(o, i ? ", %u" : "%u", layout->sets[s].ranks[i]);
+        put(o, "]");
+    }
+    put(o, "]");
+}
+
+static void put_cc_op(struct out *o, const struct writer *w, const struct sim_truth_cc_op *r)
+{
+    const struct sim_core_image *ci = &w->t->images[r->image]->cores[r->pcore];
+    const struct sim_cc_op *op = &ci->cc_ops[r->op];
+    uint64_t in = 0, out = 0;
+    (void)!kymo_cc_sizes(op->kind, op->elements, kymo_dtype_bits(op->dtype), r->ranks, &in, &out);
+    put(o, "%u\t%u\t%u\t%" PRIu64 "\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64, r->core, op->stream, op->id,
+        r->sequence, text(kymo_cc_kind_name(op->kind)), text(kymo_cc_algorithm_name(r->algorithm)),
+        text(kymo_dtype_name(op->dtype)), op->elements, in, out);
+    put(o, "\t%u\t%u\t%u", r->ranks, r->rank, op->layout);
+    put_layout(o, &ci->subgraph->replica_layouts[op->layout]);
+    put(o, "\t%" PRIu64, r->start_ps);
+    put_ps(o, r->end_ps);
+    put(o, "\t%u\t%u", r->start_stored, r->end_stored);
+    put_trigger(o, w, r->trigger_row);
+    put(o, "\t%u\n", r->execution);
+}
+
+static void put_cc_instr(struct out *o, const struct writer *w, const struct sim_truth_cc_instr *r)
+{
+    put(o, "%u\t%u\t%s\t%u\t%" PRIu64, r->core, r->pc, text(kymo_cc_instr_name(r->instr)), r->wait_cycles, r->start_ps);
+    put_ps(o, r->end_ps);
+    put(o, "\t%u\t%u\t", r->start_stored, r->end_stored);
+    if (r->op_row < w->t->cc_ops.count)
+        put(o, "%" PRIu64, w->t->cc_ops.rows[r->op_row].sequence);
+    put(o, "\n");
+}
+
 static void put_row(struct out *o, const struct writer *w, int table, size_t row)
 {
     const struct sim_truth *t = w->t;
@@ -308,6 +374,15 @@ static void put_row(struct out *o, const struct writer *w, int table, size_t row
         break;
     case BY_H2D:
         put_h2d(o, w, &t->h2d.rows[row]);
+        break;
+    case BY_CC_OP:
+        put_cc_op(o, w, &t->cc_ops.rows[row]);
+        break;
+    case BY_CC_INSTR:
+        put_cc_instr(o, w, &t->cc_instrs.rows[row]);
+        break;
+    case BY_CC_EVENT:
+        put_sync(o, &t->cc_events.rows[row]);
         break;
     default: {
         const struct sim_truth_status_row *r = &t->status.rows[row];
@@ -345,6 +420,18 @@ static const struct table {
                 "stored\n",
                 time_h2d},
     [BY_STATUS] = {"status.tsv", "pcore_idx\tkind\tts_ps\texecution\tstored\n", time_status},
+    [BY_CC_OP] = {"cc_ops.tsv",
+                  "core_idx\tstream_index\top_id\tinvocation\toperation\talgorithm\tdtype\tnum_elements\tinput_"
+                  "size\toutput_size\tranks\trank\treplica_group_id\treplica_group\tstart_ps\tend_ps\tstart_"
+                  "stored\tend_stored\ttrigger_engine\ttrigger_pc\ttrigger_start_ps\ttrigger_end_ps\texecution\n",
+                  time_cc_op},
+    [BY_CC_INSTR] = {"cc_instructions.tsv",
+                     "core_idx\tpc\tdescription\twait_cycles\tstart_ps\tend_ps\tstart_stored\tend_stored\t"
+                     "invocation\n",
+                     time_cc_instr},
+    [BY_CC_EVENT] = {"cc_events.tsv",
+                     "core_idx\tsource\tid\tis_semaphore\tmode\tvalue\toperation\ttiming\tts_ps\tstored\n",
+                     time_cc_event},
 };
 
 static size_t table_rows(const struct sim_truth *t, int table)
@@ -354,7 +441,10 @@ static size_t table_rows(const struct sim_truth *t, int table)
                                    [BY_PACKET] = t->packets.count,
                                    [BY_SYNC] = t->syncs.count,
                                    [BY_H2D] = t->h2d.count,
-                                   [BY_STATUS] = t->status.count};
+                                   [BY_STATUS] = t->status.count,
+                                   [BY_CC_OP] = t->cc_ops.count,
+                                   [BY_CC_INSTR] = t->cc_instrs.count,
+                                   [BY_CC_EVENT] = t->cc_events.count};
     return counts[table];
 }
 
@@ -456,6 +546,8 @@ static int write_sums(struct writer *w, const char *dir, struct kymo_err *err)
         put(&o, "dma_transfers rows\t%" PRIu64 "\nsemaphores rows\t%" PRIu64 "\nhost_dma rows\t%" PRIu64 "\n",
             n->dma_transfers, n->semaphores, n->host_dma);
         put(&o, "host_dma bytes\t%" PRIu64 "\nstatus rows\t%" PRIu64 "\n", n->host_dma_bytes, n->status);
+        put(&o, "cc_ops rows\t%" PRIu64 "\ncc_instructions rows\t%" PRIu64 "\ncc_events rows\t%" PRIu64 "\n", n->cc_ops,
+            n->cc_instructions, n->cc_events);
     }
     int closed = out_close(&o);
     return r < 0 ? r : closed;

@@ -117,6 +117,16 @@ struct neff_engine {
     size_t block_count;
 };
 
+/* One group of ranks that work together in a collective, and a layout: the groups that all ranks are divided into. */
+struct neff_replica_set {
+    const uint32_t *ranks;
+    size_t count;
+};
+struct neff_replica_layout {
+    const struct neff_replica_set *sets;
+    size_t count;
+};
+
 struct neff_subgraph {
     const char *name, *definition;
     unsigned pcore_idx;
@@ -126,6 +136,10 @@ struct neff_subgraph {
     size_t var_count;
     const struct neff_engine *engines;
     size_t engine_count;
+    unsigned world_size;                               /* ranks; 0: the file does not say */
+    unsigned stream_count;                             /* of collectives */
+    const struct neff_replica_layout *replica_layouts; /* by the group field of a collective */
+    size_t replica_layout_count;
 };
 
 /* Debug record of one compiler instruction (asm layer joined with the backend layer); NULL fields are absent. */

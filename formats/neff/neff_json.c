@@ -273,6 +273,8 @@ static int load_definition(struct neff_load *l, struct neff_subgraph *sg)
         r = load_vars(l, def.root, sg);
     if (r == 0)
         r = load_engines(l, def.root, sg);
+    if (r == 0)
+        r = neff_groups_load(l, def.root, sg);
     return r == 0 ? note_absent(l, def.root, sg) : r;
 }
 

@@ -39,4 +39,7 @@ int neff_json_walk(struct neff_load *l, const struct neff_member *m, const char 
 const char *neff_json_text(const json_t *object, const char *key);              /* NULL: absent or no text */
 int64_t neff_json_int(const json_t *object, const char *key, int64_t fallback); /* also from decimal text */
 
+/* neff_groups.c: ranks, replica groups and streams of a def.json; what has another shape is noted and left out. */
+int neff_groups_load(struct neff_load *l, const json_t *def, struct neff_subgraph *sg) KYMO_MUST_CHECK;
+
 #endif

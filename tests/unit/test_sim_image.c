@@ -170,7 +170,7 @@ static void test_refusals(void **state)
     sample_trigger(s, KYMO_ENGINE_SYNC, "qNowhere", 1);
     refuse(s, -ENOENT, "qNowhere");
     s = sample_new(arch);
-    (void)sample_op(s, KYMO_ENGINE_TENSOR, 0xD8);
+    (void)sample_op(s, KYMO_ENGINE_TENSOR, 0xD5);
     refuse(s, -ENOTSUP, "Tensor, compiler pc 0");
     s = sample_new(arch);
     branch(s, KYMO_ENGINE_SCALAR, -1);
@@ -193,7 +193,7 @@ static void test_two_cores(void **state)
     assert_null(im->cores[1].engines[KYMO_ENGINE_VECTOR].code);
     assert_true(im->cores[1].engines[KYMO_ENGINE_TENSOR].start_address !=
                 im->cores[0].engines[KYMO_ENGINE_TENSOR].start_address);
-    Ntff__NeffNodeInfo *node = sim_image_describe(im, 2, 4);
+    Ntff__NeffNodeInfo *node = sim_image_describe(im, 2, 4, 0);
     assert_non_null(node);
     assert_int_equal(node->nd_node->n_graphs, 2);
     assert_int_equal(node->nd_node->graphs[1]->nc_idx, 5);
@@ -227,7 +227,7 @@ static void test_out_of_memory(void **state)
     Ntff__NeffNodeInfo *node = NULL;
     for (long n = 0; n < 1000 && !node; n++) {
         kymo_alloc_fail_after(n);
-        node = sim_image_describe(im, 0, 0);
+        node = sim_image_describe(im, 0, 0, 0);
         kymo_alloc_fail_after(-1);
     }
     assert_non_null(node);

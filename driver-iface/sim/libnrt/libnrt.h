@@ -80,6 +80,7 @@ struct nrt_model {
     uint8_t sha256[32];
     bool profiled; /* inspection in model mode took its execution */
     bool unloaded; /* the caller is done with it, a capture is not */
+    unsigned rank; /* for its collectives */
 };
 
 struct libnrt_execution {

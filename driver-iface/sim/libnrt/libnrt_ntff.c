@@ -188,7 +188,7 @@ static bool add_nodes(const struct libnrt_core *core, Ntff__NtffInfo *info)
     if (!info->neff_nodes)
         return false;
     for (size_t i = 0; i < c->n_images; i++) {
-        Ntff__NeffNodeInfo *n = sim_image_describe(c->images[i], core->nd_idx, core->first_pcore);
+        Ntff__NeffNodeInfo *n = sim_image_describe(c->images[i], core->nd_idx, core->first_pcore, c->models[i]->rank);
 
         if (!n)
             return false;
