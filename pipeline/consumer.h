@@ -30,6 +30,7 @@ enum consumer_stage {
 struct consumer_packet {
     struct dma_packet_row row;
     struct summary_flow flow;
+    uint64_t end_ps; /* corrected */
 };
 
 /* One row of DmaPacketAggregated; complete: every packet of it was seen whole. */
@@ -50,7 +51,9 @@ struct consumer_host_transfer {
 /* One row of SemaphoreUpdate. */
 struct consumer_semaphore {
     int64_t ts;
-    uint64_t ps; /* corrected */
+    uint64_t ps;       /* corrected */
+    uint64_t position; /* in its ring */
+    uint32_t gaps;     /* losses in the ring before it */
     uint32_t value, ring;
     uint8_t mode, index, pcore;
     uint8_t source; /* enum kymo_engine; KYMO_ENGINE_MAX: AXI */

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/alloc.h"
+#include "pipeline/flow.h"
 #include "pipeline/job.h"
 #include "pipeline/lod_tables.h"
 
@@ -11,6 +12,7 @@
 /* One row per consumer, in the order in which they are called; NULL ends it. */
 static const struct consumer *const list[] = {
     &lod_consumer,
+    &flow_consumer,
     NULL,
 };
 #define LIST_MAX (sizeof list / sizeof *list)

@@ -12,10 +12,14 @@ struct instr_row {
     int64_t id;
     int64_t start, end, wait; /* ns; wait: evt_wait_time_ns */
     int64_t dma_start, dma_end;
-    int64_t transfer; /* the one it triggered, whole or not; -1: none */
-    uint32_t row;     /* static */
+    int64_t transfer;          /* the one it triggered, whole or not; -1: none */
+    uint64_t start_ps, end_ps; /* corrected */
+    uint32_t row;              /* static */
+    uint32_t gaps;             /* losses in the ring before it, as its engine saw them */
+    uint32_t partials;         /* partial events of its engine before it */
     uint16_t crc_in, crc_out;
     bool has_dma;
+    bool saturated; /* the wait counter was at its end */
 };
 
 struct instr_rows;

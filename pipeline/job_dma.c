@@ -235,7 +235,7 @@ static int take_whole(struct pass *p, const struct source *s, const struct dma_e
     r = summary_packet(j->summary, flow, row.start, row.end, row.bytes, err);
     if (r == 0)
         r = dma_rows_packet(p->rows, &row, err);
-    return r < 0 ? r : consumers_packet(j->consumers, &(struct consumer_packet){row, flow}, err);
+    return r < 0 ? r : consumers_packet(j->consumers, &(struct consumer_packet){row, flow, e->end_ps}, err);
 }
 
 static void end_ring(struct pass *p, const struct source *s)

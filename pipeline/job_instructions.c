@@ -16,6 +16,7 @@ struct pass {
     double ns_per_cycle[KYMO_ENGINE_MAX];
     int64_t next_id;
     uint64_t saturated;
+    uint32_t gaps[INPUT_CORES_MAX][KYMO_ENGINE_MAX], partials[INPUT_CORES_MAX][KYMO_ENGINE_MAX];
     size_t hint;
 };
 
@@ -85,6 +86,11 @@ static int add_row(struct pass *p, const struct instr_event *e, struct instr_row
     row->row = e->row;
     row->crc_in = e->crc_in;
     row->crc_out = e->crc_out;
+    row->start_ps = e->start_ps;
+    row->end_ps = e->end_ps;
+    row->gaps = p->gaps[e->pcore][e->engine];
+    row->partials = p->partials[e->pcore][e->engine];
+    row->saturated = e->wait_cycles == RECORD_WAIT_SATURATED;
     j->ledger.rings[e->ring].rows[RECORD_INSTRUCTION_START]++;
     j->ledger.rings[e->ring].rows[RECORD_INSTRUCTION_END]++;
     timeline_count(&j->timeline, e->start_ps, &p->hint);
@@ -96,8 +102,10 @@ static int add_row(struct pass *p, const struct instr_event *e, struct instr_row
 
 static int take(struct pass *p, const struct instr_event *e, struct kymo_err *err)
 {
-    if (e->gap)
+    if (e->gap) {
+        p->gaps[e->pcore][e->engine]++;
         return 0;
+    }
     struct instr_row row = {.transfer = -1};
     if (p->j->statics.rows[e->row].trigger) {
         int r = take_trigger(p, e, &row, err);
@@ -108,6 +116,7 @@ static int take(struct pass *p, const struct instr_event *e, struct kymo_err *er
     if (whole && e->start_ps <= e->end_ps)
         return add_row(p, e, &row, err);
     p->j->backwards += whole;
+    p->partials[e->pcore][e->engine]++;
     int r = add_partial(p, e, e->has_start, err);
     return r == 0 && whole ? add_partial(p, e, false, err) : r;
 }

@@ -27,14 +27,21 @@ struct semaphore_row semaphores_row(const struct record *rec)
     return r;
 }
 
+struct place {
+    uint64_t ps; /* corrected */
+    uint64_t position;
+    uint32_t gaps;
+};
+
 struct cursor {
     struct ring_io *io;
     const struct timebase_clock *clock;
     uint8_t pcore, source;
     uint64_t chunk;
+    uint32_t gaps; /* losses so far */
     bool finished;
-    uint64_t *ps;     /* corrected times of the chunk's records of this source */
-    uint8_t *records; /* and the records: another cursor may have replaced the chunk by now */
+    struct place *places; /* of the chunk's records of this source */
+    uint8_t *records;     /* and the records: another cursor may have replaced the chunk by now */
     size_t next, count;
 };
 
@@ -63,6 +70,18 @@ static int source_of(const uint8_t *rec)
     return type >= 4 && type < 4 + 4 * KYMO_ENGINE_MAX && type % 4 == 3 ? type / 4 - 1 : -1;
 }
 
+static void take_record(struct cursor *c, const uint8_t *rec, uint64_t position)
+{
+    struct record one;
+    c->gaps += ring_io_lost_before(rec);
+    if (source_of(rec) == c->source) {
+        record_decode(rec, &one);
+        c->places[c->count] = (struct place){timebase_correct(c->clock, one.ts_ps), position, c->gaps};
+        memcpy(c->records + c->count++ * KYMO_RECORD_SIZE, rec, KYMO_RECORD_SIZE);
+    }
+    c->gaps += ring_io_lost_after(rec);
+}
+
 static int fill(struct cursor *c, struct kymo_err *err)
 {
     c->next = c->count = 0;
@@ -72,14 +91,8 @@ static int fill(struct cursor *c, struct kymo_err *err)
         int r = ring_io_chunk(c->io, c->chunk, &rec, &n, err);
         if (r < 0)
             return r;
-        for (size_t i = 0; i < n; i++) {
-            struct record one;
-            if (source_of(rec + i * KYMO_RECORD_SIZE) != c->source)
-                continue;
-            record_decode(rec + i * KYMO_RECORD_SIZE, &one);
-            c->ps[c->count] = timebase_correct(c->clock, one.ts_ps);
-            memcpy(c->records + c->count++ * KYMO_RECORD_SIZE, rec + i * KYMO_RECORD_SIZE, KYMO_RECORD_SIZE);
-        }
+        for (size_t i = 0; i < n; i++)
+            take_record(c, rec + i * KYMO_RECORD_SIZE, c->chunk * RING_IO_CHUNK + i);
         c->finished = !n;
         c->chunk++;
     }
@@ -162,7 +175,7 @@ static void merge_done(struct merge *m)
     for (size_t i = 0; m->ios && i < m->io_count; i++)
         ring_io_done(&m->ios[i]);
     for (size_t i = 0; m->cursors && i < m->cursor_count; i++) {
-        kymo_free(m->cursors[i].ps);
+        kymo_free(m->cursors[i].places);
         kymo_free(m->cursors[i].records);
     }
     kymo_free(m->ios);
@@ -176,9 +189,9 @@ static int open_cursor(struct merge *m, const struct scan_ring *r, struct ring_i
     struct cursor *c = &m->cursors[m->cursor_count++];
     *c = (struct cursor){.io = io, .pcore = (uint8_t)r->ring.pcore_idx, .source = (uint8_t)source};
     c->clock = source < KYMO_ENGINE_MAX ? r->clocks.by_type[4 + 4 * source + 3] : NULL;
-    c->ps = KYMO_NEW_ARRAY(uint64_t, RING_IO_CHUNK);
+    c->places = KYMO_NEW_ARRAY(struct place, RING_IO_CHUNK);
     c->records = KYMO_NEW_ARRAY(uint8_t, (size_t)RING_IO_CHUNK * KYMO_RECORD_SIZE);
-    return c->ps && c->records ? 0 : kymo_err_set(err, -ENOMEM, "no memory for a cursor over semaphores");
+    return c->places && c->records ? 0 : kymo_err_set(err, -ENOMEM, "no memory for a cursor over semaphores");
 }
 
 static int merge_open(struct merge *m, const struct input *in, const struct scan *scan, struct kymo_err *err)
@@ -206,6 +219,13 @@ static int merge_open(struct merge *m, const struct input *in, const struct scan
     return 0;
 }
 
+/* At one time, a ring's order of writing decides. */
+static bool is_before(const struct cursor *a, const struct cursor *b)
+{
+    const struct place *x = &a->places[a->next], *y = &b->places[b->next];
+    return x->ps != y->ps ? x->ps < y->ps : a->io == b->io && x->position < y->position;
+}
+
 /* 1 and the next cursor in time, 0 at the end. */
 static int pick(struct merge *m, struct cursor **ret, struct kymo_err *err)
 {
@@ -217,7 +237,7 @@ static int pick(struct merge *m, struct cursor **ret, struct kymo_err *err)
             if (r < 0)
                 return r;
         }
-        if (c->next < c->count && (!best || c->ps[c->next] < best->ps[best->next]))
+        if (c->next < c->count && (!best || is_before(c, best)))
             best = c;
     }
     *ret = best;
@@ -225,11 +245,13 @@ static int pick(struct merge *m, struct cursor **ret, struct kymo_err *err)
 }
 
 static int take(struct job *j, struct table *t, const struct cursor *c, uint32_t ring, const struct record *rec,
-                uint64_t ps, struct kymo_err *err)
+                const struct place *at, struct kymo_err *err)
 {
     struct consumer_semaphore row = {
-        .ts = timebase_ns(&j->timebase, ps),
-        .ps = ps,
+        .ts = timebase_ns(&j->timebase, at->ps),
+        .ps = at->ps,
+        .position = at->position,
+        .gaps = at->gaps,
         .value = rec->u.sem.value,
         .ring = ring,
         .mode = rec->u.sem.update_mode,
@@ -251,11 +273,11 @@ static int run(struct job *j, struct merge *m, struct table *t, struct kymo_err 
     while ((r = pick(m, &c, err)) > 0) {
         struct record rec;
         record_decode(c->records + c->next * KYMO_RECORD_SIZE, &rec);
-        uint64_t ps = c->ps[c->next++];
-        r = take(j, t, c, m->ring_of_io[c->io - m->ios], &rec, ps, err);
+        const struct place *at = &c->places[c->next++];
+        r = take(j, t, c, m->ring_of_io[c->io - m->ios], &rec, at, err);
         if (r < 0)
             return r;
-        timeline_count(&j->timeline, ps, &hint);
+        timeline_count(&j->timeline, at->ps, &hint);
     }
     return r;
 }

@@ -206,6 +206,83 @@ def check_partials(p):
     p.differ("PartialEvent", list(want.elements()), list(got.elements()))
 
 
+KINDS = {"semaphore": "SEMAPHORE", "dma_wait": "DMA_WAIT", "dma_trigger": "DMA_TRIGGER", "same_psum_bank": "SAME_PSUM_BANK"}
+
+
+class Events:
+    """What a truth's or a table's row is called in both: an instruction by place and start, a transfer by place and trigger."""
+
+    def __init__(self, p):
+        self.p = p
+        self.instructions, self.transfers = p.true("instructions"), p.true("dma_transfers")
+        self.runs = {r["id"]: (r["pcore_idx"] or 0, r["engine"], r["pc"], r["start_ts"]) for r in rows_of(p.tables, "Instruction")}
+        self.moves = {r["id"]: (r["pcore_idx"] or 0, r["queue_name"], r["block_id"], r["trigger"])
+                      for r in rows_of(p.tables, "DmaPacketAggregated")}
+
+    def true(self, table, row):
+        """None: it is not whole, so that it has no row."""
+        r = (self.instructions if table == "instructions" else self.transfers)[int(row)]
+        if table == "instructions":
+            return (int(r["pcore_idx"]), r["engine"], int(r["pc"]), self.p.ts(r["start_ps"])) if whole(r) else None
+        if r["complete"] != "1" or not r["trigger_start_ps"]:
+            return None
+        return (int(r["pcore_idx"]), r["queue_name"], integer(r["block_id"], -1), self.p.ts(r["trigger_start_ps"]))
+
+    def found(self, table, key):
+        return (self.runs if table == "instruction" else self.moves)[key]
+
+
+def true_edges(p, events):
+    """Those between whole events whose update is in the trace, by kind."""
+    stored = [r["stored"] == "1" for r in p.true("semaphores")]
+    edges = {kind: [] for kind in KINDS.values()}
+    for e in p.true("edges"):
+        ends = events.true(e["from_table"], e["from_row"]), events.true(e["to_table"], e["to_row"])
+        update = re.fullmatch(r"update=(\d+)", e["detail"] or "")
+        if None not in ends and (not update or stored[int(update.group(1))]):
+            edges[KINDS[e["kind"]]].append(ends)
+    return edges
+
+
+def check_flow(p):
+    """Where nothing was lost, Flow has every true edge and no other; else it has none that is not true."""
+    events = Events(p)
+    want = true_edges(p, events)
+    got = {kind: [] for kind in KINDS.values()}
+    for r in rows_of(p.tables, "Flow"):
+        if r["dependency_type"] in got:
+            got[r["dependency_type"]].append((events.found(r["in_table"], r["in_id"]), events.found(r["out_table"], r["out_id"])))
+    dropped = {r["ring"] for r in p.true("rings") if int(r["dropped"])}
+    for kind in KINDS.values():
+        needs = {"SAME_PSUM_BANK": {"INSTRUCTION"}, "DMA_TRIGGER": {"INSTRUCTION", "DMA"},
+                 "SEMAPHORE": {"INSTRUCTION", "EVENT"}, "DMA_WAIT": {"INSTRUCTION", "EVENT", "DMA"}}[kind]
+        true, found = want[kind], got[kind]
+        unnamed = p.facts["dge_notifications"] != "1" and kind.startswith("DMA")
+        failed = any(not r["end_ps"] for r in events.instructions)
+        if dropped & needs or unnamed or failed:
+            p.equal(f"Flow's {kind} that are not true", [], list((Counter(found) - Counter(true)).elements())[:SHOWN])
+        else:
+            p.differ(f"Flow's {kind}", true, found)
+
+
+def check_wait_causes(p):
+    """One row for each instruction that waited, as long as its counter says, and its cause is an edge of Flow."""
+    got = rows_of(p.tables, "WaitCause")
+    waits = {r["id"]: r for r in rows_of(p.tables, "Instruction") if (r["evt_wait_time_ns"] or 0) > 0}
+    p.equal("WaitCause has each wait once", sorted(waits), sorted(r["instruction_id"] for r in got))
+    edges = {(r["in_table"], r["in_id"], r["out_id"], r["dependency_type"]) for r in rows_of(p.tables, "Flow")
+             if r["out_table"] == "instruction"}
+    p.equal("WaitCause's edges that Flow lacks", [],
+            [r for r in got if r["in_id"] is not None and
+             (r["in_table"], r["in_id"], r["instruction_id"], r["dependency_type"]) not in edges][:SHOWN])
+    p.equal("WaitCause.wait_ns", [], [
+        (r, waits[r["instruction_id"]]) for r in got if r["instruction_id"] in waits and not
+        (-1 <= r["wait_ns"] - waits[r["instruction_id"]]["evt_wait_time_ns"] <= 2 or r["saturated"])][:SHOWN])
+    p.equal("WaitCause.cost_ns", [], [r for r in got if not 0 <= r["cost_ns"] <= r["wait_ns"]][:SHOWN])
+    p.equal("WaitCause has a cause or a reason", [],
+            [r for r in got if (r["in_id"] is None) != (r["unknown_reason"] is not None)][:SHOWN])
+
+
 def label(ring):
     if ring["ring"] == "DMA":
         return f"DMA-E{ring['engine_index']}(nc{ring['pcore_idx']})"
@@ -234,7 +311,8 @@ def check_ledger(p):
 def compare(tables, truth):
     """All differences between the tables of a profile and its truth."""
     p = Profile(tables, truth)
-    for check in (check_ledger, check_instructions, check_packets, check_host_dma, check_semaphores, check_partials):
+    for check in (check_ledger, check_instructions, check_packets, check_host_dma, check_semaphores, check_partials, check_flow,
+                  check_wait_causes):
         check(p)
     return p.differences
 
