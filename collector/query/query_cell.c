@@ -125,6 +125,26 @@ static bool is_valid(duckdb_vector v, idx_t row)
 
 static int print_value(struct kymo_buf *b, duckdb_vector v, idx_t row, int depth);
 
+/* In a list, text is quoted as JSON has it: a comma in it would else look like two elements. */
+static int print_quoted(struct kymo_buf *b, duckdb_string_t *s)
+{
+    const char *text = duckdb_string_t_data(s);
+    uint32_t n = duckdb_string_t_length(*s);
+    int r = kymo_buf_append(b, "\"", 1);
+    for (uint32_t i = 0; i < n && r == 0; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if (c < 0x20) {
+            r = kymo_buf_printf(b, "\\u%04x", c);
+            continue;
+        }
+        if (c == '"' || c == '\\')
+            r = kymo_buf_append(b, "\\", 1);
+        if (r == 0)
+            r = kymo_buf_append(b, text + i, 1);
+    }
+    return r < 0 ? r : kymo_buf_append(b, "\"", 1);
+}
+
 static int print_list(struct kymo_buf *b, duckdb_vector v, idx_t row, int depth)
 {
     duckdb_list_entry entry = ((duckdb_list_entry *)duckdb_vector_get_data(v))[row];
@@ -147,7 +167,14 @@ static int print_value(struct kymo_buf *b, duckdb_vector v, idx_t row, int depth
     duckdb_destroy_logical_type(&type);
     if (id == DUCKDB_TYPE_LIST && depth < LIST_DEPTH_MAX)
         return print_list(b, v, row, depth);
+    if (id == DUCKDB_TYPE_VARCHAR && depth > 0)
+        return print_quoted(b, &((duckdb_string_t *)duckdb_vector_get_data(v))[row]);
     return print_scalar(b, id, duckdb_vector_get_data(v), row);
+}
+
+int query_cell_print(struct kymo_buf *b, duckdb_vector v, idx_t row)
+{
+    return print_value(b, v, row, 0);
 }
 
 struct row_text {
@@ -177,7 +204,7 @@ static int print_row(struct row_text *t, duckdb_data_chunk chunk, idx_t row, idx
     return 0;
 }
 
-static enum query_type kind_of(duckdb_type id)
+enum query_type query_cell_kind(duckdb_type id)
 {
     switch (id) {
     case DUCKDB_TYPE_BOOLEAN:
@@ -201,7 +228,7 @@ static int begin(duckdb_result *result, const struct query_sink *sink, idx_t col
         return -ENOMEM;
     for (idx_t c = 0; c < columns; c++) {
         names[c] = duckdb_column_name(result, c);
-        types[c] = kind_of(duckdb_column_type(result, c));
+        types[c] = query_cell_kind(duckdb_column_type(result, c));
     }
     return sink->begin(sink->ctx, columns, names, types);
 }

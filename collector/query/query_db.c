@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "collector/query/query_cell.h"
+#include "collector/query/query_internal.h"
 #include "collector/query/query_views.h"
 
 #define DEFAULT_MEMORY (512ull << 20)
@@ -107,7 +108,7 @@ static int open_database(struct query_db *db, const struct query_limits *limits,
     const char *const settings[][2] = {
         {"memory_limit", memory_text},
         {"threads", threads_text},
-        {"temp_directory", ""},
+        {"temp_directory", limits->spill_dir ? limits->spill_dir : ""},
         {"autoinstall_known_extensions", "false"},
         {"autoload_known_extensions", "false"},
         {"allow_community_extensions", "false"},
@@ -261,7 +262,7 @@ static int prepare_printable(struct query_db *db, const char *sql, duckdb_prepar
     return prepare(db, wrapped, ret, err);
 }
 
-static int run_prepared(struct query_db *db, duckdb_prepared_statement statement, const struct query_sink *sink,
+static int run_prepared(struct query_db *db, duckdb_prepared_statement statement, query_stream stream, const void *sink,
                         struct kymo_err *err)
 {
     struct watchdog dog;
@@ -278,7 +279,7 @@ static int run_prepared(struct query_db *db, duckdb_prepared_statement statement
     if (text)
         r = kymo_err_set(err, -EINVAL, "%s", text);
     else
-        r = query_cell_stream(&result, sink, err);
+        r = stream(&result, sink, err);
     duckdb_destroy_result(&result);
     duckdb_destroy_pending(&pending);
     if (watchdog_stop(&dog) && r < 0)
@@ -286,7 +287,7 @@ static int run_prepared(struct query_db *db, duckdb_prepared_statement statement
     return r;
 }
 
-int query_db_run(struct query_db *db, const char *sql, const struct query_sink *sink, struct kymo_err *err)
+int query_db_stream(struct query_db *db, const char *sql, query_stream stream, const void *sink, struct kymo_err *err)
 {
     if (strlen(sql) > QUERY_SQL_MAX)
         return kymo_err_set(err, -E2BIG, "the query is longer than %u bytes", QUERY_SQL_MAX);
@@ -294,9 +295,19 @@ int query_db_run(struct query_db *db, const char *sql, const struct query_sink *
     int r = prepare_printable(db, sql, &statement, err);
     if (r < 0)
         return r;
-    r = run_prepared(db, statement, sink, err);
+    r = run_prepared(db, statement, stream, sink, err);
     duckdb_destroy_prepare(&statement);
     return r;
+}
+
+static int stream_text(duckdb_result *result, const void *sink, struct kymo_err *err)
+{
+    return query_cell_stream(result, sink, err);
+}
+
+int query_db_run(struct query_db *db, const char *sql, const struct query_sink *sink, struct kymo_err *err)
+{
+    return query_db_stream(db, sql, stream_text, sink, err);
 }
 
 struct integers {

@@ -20,6 +20,7 @@ struct query_limits {
     uint64_t memory_bytes; /* 0: 512 MiB */
     unsigned threads;      /* 0: 1 */
     unsigned timeout_ms;   /* 0: none */
+    const char *spill_dir; /* where sorting may put what exceeds the memory; NULL: nowhere, such a query fails */
 };
 
 struct query_db;

@@ -1,0 +1,16 @@
+/* What the files of kymo-query's library share. */
+#ifndef KYMO_COLLECTOR_QUERY_QUERY_INTERNAL_H
+#define KYMO_COLLECTOR_QUERY_QUERY_INTERNAL_H
+
+#include <duckdb.h>
+
+#include "collector/query/query_db.h"
+
+/* Takes all rows of a result whose columns are printable (query_cell.h). */
+typedef int (*query_stream)(duckdb_result *result, const void *sink, struct kymo_err *err);
+
+/* Checks and runs one statement that reads, within the time limit. */
+int query_db_stream(struct query_db *db, const char *sql, query_stream stream, const void *sink,
+                    struct kymo_err *err) KYMO_MUST_CHECK;
+
+#endif
