@@ -38,12 +38,23 @@ static int sync_parent(const char *path, struct kymo_err *err)
     return kymo_file_sync_dir(parent, err);
 }
 
-static bool is_table(const char *name)
-{
-    static const char suffix[] = ".parquet";
-    size_t n = strlen(name), m = sizeof suffix - 1;
+const struct output_content output_tables = {
+    .ending = ".parquet",
+    .names = {"Metadata.parquet", "SchemaFields.parquet"},
+    .file = "table",
+    .whole = "profile",
+};
 
-    return n > m && strcmp(name + n - m, suffix) == 0;
+static bool is_named(const struct output_content *c, const char *name)
+{
+    return !strcmp(name, c->names[0]) || (c->names[1] && !strcmp(name, c->names[1]));
+}
+
+static bool belongs(const struct output_content *c, const char *name)
+{
+    size_t n = strlen(name), m = strlen(c->ending);
+
+    return is_named(c, name) || (n > m && strcmp(name + n - m, c->ending) == 0);
 }
 
 static bool is_dot(const char *name)
@@ -58,25 +69,26 @@ static bool is_regular(int dir, const char *name)
 }
 
 /* A profile has nothing but tables, and one of the two that every profile has. */
-static int check_entries(DIR *dir, const char *path, struct kymo_err *err)
+static int check_entries(DIR *dir, const char *path, const struct output_content *c, struct kymo_err *err)
 {
     bool empty = true, known = false;
     for (const struct dirent *e; (e = readdir(dir));) {
         if (is_dot(e->d_name))
             continue;
-        if (!is_table(e->d_name) || !is_regular(dirfd(dir), e->d_name))
-            return kymo_err_set(err, -EEXIST, "%s holds %s, which is no table: not replaced", path, e->d_name);
+        if (!belongs(c, e->d_name) || !is_regular(dirfd(dir), e->d_name))
+            return kymo_err_set(err, -EEXIST, "%s holds %s, which is no %s: not replaced", path, e->d_name, c->file);
         empty = false;
-        known = known || !strcmp(e->d_name, "Metadata.parquet") || !strcmp(e->d_name, "SchemaFields.parquet");
+        known = known || is_named(c, e->d_name);
     }
     if (!empty && !known)
-        return kymo_err_set(err, -EEXIST, "%s holds tables, but no Metadata.parquet: no profile, not replaced", path);
+        return kymo_err_set(err, -EEXIST, "%s holds %ss, but no %s: no %s, not replaced", path, c->file, c->names[0],
+                            c->whole);
     return 0;
 }
 
 /* Publishing removes what is there: only a profile may be lost by it, never a device, a link or somebody's own files.
  */
-static int check_replaceable(const char *path, struct kymo_err *err)
+static int check_replaceable(const char *path, const struct output_content *c, struct kymo_err *err)
 {
     struct stat st;
 
@@ -87,7 +99,7 @@ static int check_replaceable(const char *path, struct kymo_err *err)
     DIR *dir = opendir(path);
     if (!dir)
         return kymo_err_set(err, -errno, "%s: cannot be read: %s", path, strerror(errno));
-    int r = check_entries(dir, path, err);
+    int r = check_entries(dir, path, c, err);
     (void)closedir(dir);
     return r;
 }
@@ -184,7 +196,13 @@ static int make_work(struct output_dir *d, struct kymo_err *err)
 
 int output_dir_open(struct output_dir *d, const char *path, struct kymo_err *err)
 {
-    *d = (struct output_dir){.lock = -1};
+    return output_dir_open_for(d, path, &output_tables, err);
+}
+
+int output_dir_open_for(struct output_dir *d, const char *path, const struct output_content *content,
+                        struct kymo_err *err)
+{
+    *d = (struct output_dir){.lock = -1, .content = content};
     size_t n = strlen(path);
     while (n > 1 && path[n - 1] == '/')
         n--;
@@ -196,7 +214,7 @@ int output_dir_open(struct output_dir *d, const char *path, struct kymo_err *err
         return kymo_err_set(err, -EINVAL, "%s: not a name that a directory can be moved to", path);
     int r = make_parent(d->path, err);
     if (r == 0)
-        r = check_replaceable(d->path, err);
+        r = check_replaceable(d->path, d->content, err);
     if (r < 0)
         return r;
     sweep(d->path);
@@ -216,7 +234,7 @@ int output_dir_publish(struct output_dir *d, struct kymo_err *err)
         d->work[0] = 0;
         return sync_parent(d->path, err);
     }
-    r = check_replaceable(d->path, err);
+    r = check_replaceable(d->path, d->content, err);
     if (r < 0)
         return r;
     if (kymo_file_ops()->exchange(d->work, d->path) < 0)
