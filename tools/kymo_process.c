@@ -11,10 +11,11 @@
 #include "base/options.h"
 #include "tools/capture_dir.h"
 #include "tools/process_child.h"
+#include "tools/process_forms.h"
 #include "tools/subcommands.h"
 
 struct args {
-    struct kymo_option_list neffs;
+    struct kymo_option_list neffs, formats;
     const char *ntff, *dir, *output, *data_path, *name;
     uint64_t split_rows;
 };
@@ -39,16 +40,27 @@ static const struct kymo_option rows[] = {
      .offset = offsetof(struct args, dir),
      .help = "capture: a directory with manifest.pb, or a session directory of the runtime; programs found there that "
              "cannot be used give warnings"},
+    {.name = "output-format",
+     .type = KYMO_OPTION_LIST,
+     .arg = "FORMAT",
+     .max = PROCESS_FORMS_MAX,
+     .check = process_forms_check,
+     .offset = offsetof(struct args, formats),
+     .help = "parquet (default), csv, perfetto, summary-text, summary-json; several may be named"},
     {.name = "output-file",
      .type = KYMO_OPTION_TEXT,
-     .arg = "DIR",
+     .arg = "PATH",
      .offset = offsetof(struct args, output),
-     .help = "directory for the tables of one NTFF; a profile that is there is replaced, anything else is not"},
+     .help =
+         "where to: for parquet and csv a directory, else a file; several results go to the directory PATH as NAME, "
+         "NAME.csv, NAME.pftrace, NAME.summary.txt, NAME.summary.json. A profile that is there is replaced, anything "
+         "else is not. Summaries go to standard output without it"},
     {.name = "data-path",
      .type = KYMO_OPTION_TEXT,
      .arg = "DIR",
      .offset = offsetof(struct args, data_path),
-     .help = "store: tables go to DIR/profiles/global/NAME@latest/, replacing a profile of that name"},
+     .help = "store: tables go to DIR/profiles/global/NAME@latest/, replacing a profile of that name, and stay there "
+             "whatever else is made"},
     {.name = "display-name",
      .type = KYMO_OPTION_TEXT,
      .arg = "NAME",
@@ -64,7 +76,7 @@ static const struct kymo_option rows[] = {
 
 static const struct kymo_options spec = {
     .program = "kymo process",
-    .about = "Makes Parquet tables from device profiles and the programs that ran.\n"
+    .about = "Makes Parquet tables, and other forms of them, from device profiles and the programs that ran.\n"
              "The name of a profile is JOB-HOST[-rRANK]-CAPTURE-ncK[-NEFF][-HASH] by default. K is the logical core;\n"
              "Metadata.neuroncore_idx is its first physical core. The rank is there where the capture tells it; in a "
              "session\n"
@@ -87,8 +99,6 @@ static const char *wrong_usage(const struct args *a)
 {
     if (!a->ntff && !a->dir)
         return "give an NTFF with -s or a capture with -d";
-    if (!a->output == !a->data_path)
-        return "give either --output-file or --data-path";
     if (a->name && !capture_name_valid(a->name))
         return "--display-name takes 1 to 200 of A-Z a-z 0-9 . _ -, no dot in front";
     return NULL;
@@ -101,11 +111,6 @@ static int collect(const struct args *a, struct capture *c, struct kymo_err *err
         r = capture_add_neff(c, a->neffs.items[i], err);
     /* With -s, the directory gives only what belongs to that one. */
     return r == 0 && a->ntff ? capture_add_ntff(c, a->ntff, err) : r;
-}
-
-static char *output_of(const struct args *a, const char *name)
-{
-    return a->output ? kymo_strdup(a->output) : kymo_asprintf("%s/profiles/global/%s@latest", a->data_path, name);
 }
 
 /* Several profiles of one --display-name get their core behind it. */
@@ -123,15 +128,17 @@ static int choose_name(const struct args *a, const struct capture *c, const stru
     return r;
 }
 
-static int process_one(const struct args *a, const struct capture *c, const struct capture_ntff *f, size_t n)
+static int process_one(const struct args *a, struct process_forms *forms, const struct capture *c,
+                       const struct capture_ntff *f, size_t n)
 {
+    bool several = n * process_forms_results(forms) > 1;
     char name[CAPTURE_NAME_MAX + 1];
     struct kymo_err err = {0};
     if (choose_name(a, c, f, n, name, &err) < 0) {
         (void)fprintf(stderr, "kymo process: %s\n", err.text);
         return 1;
     }
-    char *output KYMO_FREE = output_of(a, name);
+    char *output KYMO_FREE = process_forms_tables(forms, name, several);
     const char *neffs[KYMO_OPTION_LIST_MAX];
     struct process_child child = {
         .ntff = f->path,
@@ -142,11 +149,14 @@ static int process_one(const struct args *a, const struct capture *c, const stru
         .name = name,
         .split_rows = a->split_rows,
     };
-    int code = output ? process_child_run(&child, &err) : kymo_err_set(&err, -ENOMEM, "no memory");
+    int code = output ? process_child_run(&child, &err)
+                      : kymo_err_set(&err, -ENOMEM, "no memory, or no directory for the tables");
+    if (code == 0 && !forms->scratch)
+        printf("%s\n", output);
+    if (code == 0)
+        code = process_forms_make(forms, output, name, several, &err);
     if (code < 0)
         (void)fprintf(stderr, "kymo process: %s\n", err.text);
-    else if (code == 0)
-        printf("%s\n", output);
     return code;
 }
 
@@ -164,7 +174,7 @@ static bool is_readable(const struct capture_ntff *f)
 
 /* An empty NTFF among others is a core that executed nothing; alone it is what the user asked about, and an error. What
  * fails keeps nothing else from being made. */
-static int process_all(const struct args *a, const struct capture *c)
+static int process_all(const struct args *a, struct process_forms *forms, const struct capture *c)
 {
     const struct capture_ntff *first = a->ntff ? &c->ntffs[c->ntff_count - 1] : c->ntffs;
     size_t n = a->ntff ? 1 : c->ntff_count, made = 0, failed = 0;
@@ -172,11 +182,11 @@ static int process_all(const struct args *a, const struct capture *c)
         (void)fprintf(stderr, "kymo process: %s holds no NTFF file\n", a->dir);
         return 1;
     }
-    if (n > 1 && a->output)
+    if (n > 1 && a->output && forms->tables && !forms->count)
         return usage_error(
             "--output-file takes one NTFF, the capture has several: name one with -s, or use --data-path");
     for (size_t i = 0; i < n; i++) {
-        if (is_readable(&first[i]) && process_one(a, c, &first[i], n) == 0)
+        if (is_readable(&first[i]) && process_one(a, forms, c, &first[i], n) == 0)
             made++;
         else if (!first[i].empty)
             failed++;
@@ -195,15 +205,19 @@ int kymo_process_main(int argc, char **argv)
     const char *wrong = wrong_usage(&args);
     if (wrong)
         return usage_error(wrong);
+    struct process_forms forms;
     struct capture capture;
     struct kymo_err err = {0};
+    if (process_forms_init(&forms, &args.formats, args.output, args.data_path, &err) < 0)
+        return usage_error(err.text);
     capture_init(&capture);
     if (collect(&args, &capture, &err) < 0) {
         (void)fprintf(stderr, "kymo process: %s\n", err.text);
         code = 1;
     } else {
-        code = process_all(&args, &capture);
+        code = process_all(&args, &forms, &capture);
     }
+    process_forms_done(&forms);
     capture_done(&capture);
     return code;
 }

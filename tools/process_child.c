@@ -86,15 +86,15 @@ static char **make_argv(const struct process_child *c, const char *fd, const cha
     return argv;
 }
 
-static int wait_for(pid_t pid, struct kymo_err *err)
+static int wait_for(pid_t pid, const char *program, struct kymo_err *err)
 {
     int status;
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
-            return kymo_err_set(err, -errno, "cannot wait for kymo-process: %s", strerror(errno));
+            return kymo_err_set(err, -errno, "cannot wait for %s: %s", program, strerror(errno));
     if (WIFEXITED(status))
         return WEXITSTATUS(status);
-    return kymo_err_set(err, -EINTR, "kymo-process was ended by signal %d; nothing was written", WTERMSIG(status));
+    return kymo_err_set(err, -EINTR, "%s was ended by signal %d; nothing was written", program, WTERMSIG(status));
 }
 
 static void run_child(const char *path, char **argv, pid_t parent)
@@ -133,5 +133,19 @@ int process_child_run(const struct process_child *c, struct kymo_err *err)
         return r;
     }
     follow(ends[0], c->name);
-    return wait_for(pid, err);
+    return wait_for(pid, "kymo-process", err);
+}
+
+int process_child_exec(const char *program, const char *const *argv, struct kymo_err *err)
+{
+    char path[PATH_MAX];
+    int r = sibling_path(program, path, err);
+    if (r < 0)
+        return r;
+    /* What was printed so far comes before what the child prints. */
+    (void)fflush(stdout);
+    pid_t parent = getpid(), pid = fork();
+    if (pid == 0)
+        run_child(path, (char **)(size_t)argv, parent);
+    return pid < 0 ? kymo_err_set(err, -errno, "cannot start %s", program) : wait_for(pid, program, err);
 }

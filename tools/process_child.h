@@ -19,4 +19,7 @@ struct process_child {
 /* The child's exit code (its own message is on stderr), or a negative errno when it could not be run or was killed. */
 int process_child_run(const struct process_child *c, struct kymo_err *err) KYMO_MUST_CHECK;
 
+/* Runs a program that is installed beside this one to its end. argv ends with NULL. As above. */
+int process_child_exec(const char *program, const char *const *argv, struct kymo_err *err) KYMO_MUST_CHECK;
+
 #endif

@@ -1,0 +1,235 @@
+#include "tools/export/summary_parts.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "formats/schema/schema.h"
+
+#define VALUES_MAX (1u << 20)
+
+struct part_facts {
+    const char *key, *title, *table, *sql;
+    bool single;
+};
+
+/* More than one row of Metadata or Summary would be another tool's; the first stands. */
+static const struct part_facts facts[SUMMARY_PARTS] = {
+    {"metadata", "Profile", "Metadata", "SELECT * FROM Metadata LIMIT 1", true},
+    {"system_metadata", "System profile", "SystemProfileMetadata", "SELECT * FROM SystemProfileMetadata LIMIT 1", true},
+    {"summary", "Summary", "Summary", "SELECT * FROM Summary LIMIT 1", true},
+    {"executions", "Executions", "ExecutionInfo", "SELECT * FROM ExecutionInfo ORDER BY execution_index LIMIT 1000",
+     false},
+    {"opcodes", "Opcodes by active time", "OpcodeSummary",
+     "SELECT * FROM OpcodeSummary ORDER BY active_time_ns DESC, engine, opcode LIMIT 20", false},
+    {"throttling", "Throttling", "ThrottleSummary", "SELECT * FROM ThrottleSummary ORDER BY nc_idx, throttle_type",
+     false},
+    {"timeline_warnings", "Warnings on the timeline", "TimelineWarning",
+     "SELECT kind, label, count(*)::BIGINT AS bands, sum(count)::BIGINT AS events, "
+     "sum(end_ts - start_ts)::BIGINT AS duration_ns, any_value(details) AS details FROM TimelineWarning "
+     "GROUP BY kind, label ORDER BY kind, label LIMIT 100",
+     false},
+    {"warnings", "Warnings", "Warning", "SELECT category, message FROM Warning LIMIT 2000", false},
+    {"losses", "Records lost", "LossLedger",
+     "SELECT stage, ring, record_kind, cause, emitted_records, lost_records, lost_unknown FROM LossLedger "
+     "WHERE lost_records > 0 OR lost_unknown ORDER BY stage, ring LIMIT 10000",
+     false},
+};
+
+/*
+ * Which figures are lower bounds when something is missing: words of a Warning, or a ring that lost records
+ * (LossLedger), and the beginnings of the columns of Summary that then count too little. Words and columns end with
+ * NULL.
+ */
+struct doubt {
+    const char *warning[4]; /* all of them in one message */
+    const char *ring;
+    const char *columns[12];
+};
+
+static const struct doubt doubts[] = {
+    {.warning = {"lower bound", "HBM"}, .columns = {"hbm_read_bytes", "hbm_write_bytes", "mbu_estimated_percent"}},
+    {.warning = {"lower bound", "SBUF"}, .columns = {"sbuf_read_bytes", "sbuf_write_bytes"}},
+    {.ring = "INSTRUCTION",
+     .columns = {"tensor_engine_", "vector_engine_", "scalar_engine_", "sync_engine_", "gpsimd_engine_", "activate_",
+                 "matmul_instruction_count", "hardware_flops", "adjusted_hardware_flops", "hfu_estimated_percent",
+                 "psum_"}},
+    {.ring = "DMA-E",
+     .columns = {"dma_active_", "dma_packet_", "dma_transfer_count", "dma_transfer_total_bytes", "dma_transfer_time",
+                 "static_dma_", "software_dynamic_dma_", "hardware_dynamic_dma_", "hbm_", "sbuf_"}},
+    {.ring = "CC_CORE", .columns = {"cc_op_", "cc_cores_"}},
+};
+
+static int begin(void *ctx, size_t columns, const char *const *names, const enum query_type *types)
+{
+    struct summary_part *part = ctx;
+    part->columns = KYMO_NEW_ARRAY(struct summary_column, columns);
+    if (!part->columns)
+        return -ENOMEM;
+    part->column_count = columns;
+    for (size_t i = 0; i < columns; i++) {
+        part->columns[i].name = kymo_strdup(names[i]);
+        part->columns[i].number = types[i] == QUERY_NUMBER;
+        part->columns[i].unit = "";
+        if (!part->columns[i].name)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+static int keep(struct summary_value *to, const struct query_value *from)
+{
+    *to = (struct summary_value){.kind = from->kind, .integer = from->integer, .real = from->real};
+    if (from->kind != QUERY_VALUE_TEXT && from->kind != QUERY_VALUE_LIST)
+        return 0;
+    to->text = kymo_strndup(from->text, from->len);
+    return to->text ? 0 : -ENOMEM;
+}
+
+static int row(void *ctx, size_t columns, const struct query_value *values)
+{
+    struct summary_part *part = ctx;
+    void *p = part->values;
+    size_t used = part->row_count * columns;
+    int r = kymo_grow(&p, &part->value_cap, used + columns, VALUES_MAX, sizeof *part->values);
+    part->values = p;
+    if (r < 0)
+        return r;
+    memset(part->values + used, 0, columns * sizeof *part->values);
+    part->row_count++;
+    for (size_t i = 0; i < columns && r == 0; i++)
+        r = keep(&part->values[used + i], &values[i]);
+    return r;
+}
+
+static void find_units(struct summary_part *part, const char *table_name)
+{
+    const struct kymo_table *table = kymo_schema_find(table_name);
+    for (size_t i = 0; table && i < part->column_count; i++) {
+        int column = kymo_schema_column(table, part->columns[i].name);
+        if (column >= 0)
+            part->columns[i].unit = table->columns[column].unit;
+    }
+}
+
+static const char *text_at(const struct summary_part *part, size_t r, const char *column)
+{
+    for (size_t i = 0; i < part->column_count; i++)
+        if (!strcmp(part->columns[i].name, column))
+            return part->values[r * part->column_count + i].text;
+    return NULL;
+}
+
+/* The message that raises this doubt, or NULL. */
+static const char *warned(const struct summary_part *warnings, const struct doubt *d)
+{
+    for (size_t r = 0; d->warning[0] && r < warnings->row_count; r++) {
+        const char *text = text_at(warnings, r, "message");
+        bool all = text != NULL;
+        for (size_t i = 0; all && i < 4 && d->warning[i]; i++)
+            all = strstr(text, d->warning[i]) != NULL;
+        if (all)
+            return text;
+    }
+    return NULL;
+}
+
+static const char *lost(const struct summary_part *losses, const struct doubt *d)
+{
+    for (size_t r = 0; d->ring && r < losses->row_count; r++) {
+        const char *ring = text_at(losses, r, "ring");
+        if (ring && !strncmp(ring, d->ring, strlen(d->ring)))
+            return "records of these rings were lost, or may have been";
+    }
+    return NULL;
+}
+
+static void mark_columns(struct summary_part *summary, const struct doubt *d, const char *why)
+{
+    for (size_t k = 0; k < 12 && d->columns[k]; k++)
+        for (size_t i = 0; i < summary->column_count; i++) {
+            struct summary_column *c = &summary->columns[i];
+            /* A share of a whole that also shrinks is no bound. */
+            bool share = strstr(c->name, "packet_percent") || strstr(c->name, "size_percent");
+            if (!strncmp(c->name, d->columns[k], strlen(d->columns[k])) && !share && !c->doubt)
+                c->doubt = why;
+        }
+}
+
+/* A message that names a column says so of that column, whatever the list above knows. */
+static void mark_named(struct summary_part *summary, const struct summary_part *warnings)
+{
+    for (size_t r = 0; r < warnings->row_count; r++) {
+        const char *text = text_at(warnings, r, "message");
+        if (!text || !strstr(text, "lower bound"))
+            continue;
+        for (size_t i = 0; i < summary->column_count; i++)
+            if (!summary->columns[i].doubt && strstr(text, summary->columns[i].name))
+                summary->columns[i].doubt = text;
+    }
+}
+
+static struct summary_part *part_of(struct summary_parts *s, const char *key)
+{
+    for (size_t i = 0; i < s->count; i++)
+        if (!strcmp(s->parts[i].key, key))
+            return &s->parts[i];
+    return NULL;
+}
+
+const struct summary_part *summary_parts_find(const struct summary_parts *s, const char *key)
+{
+    for (size_t i = 0; i < s->count; i++)
+        if (!strcmp(s->parts[i].key, key))
+            return &s->parts[i];
+    return NULL;
+}
+
+static void mark(struct summary_parts *s)
+{
+    struct summary_part *summary = part_of(s, "summary");
+    const struct summary_part *warnings = part_of(s, "warnings"), *losses = part_of(s, "losses");
+    for (size_t i = 0; i < sizeof doubts / sizeof *doubts; i++) {
+        const char *why = warned(warnings, &doubts[i]);
+        if (!why)
+            why = lost(losses, &doubts[i]);
+        if (why)
+            mark_columns(summary, &doubts[i], why);
+    }
+    mark_named(summary, warnings);
+}
+
+int summary_parts_read(struct summary_parts *s, const struct export_profile *p, struct kymo_err *err)
+{
+    int r = 0;
+    *s = (struct summary_parts){0};
+    for (size_t i = 0; i < SUMMARY_PARTS && r == 0; i++) {
+        struct summary_part *part = &s->parts[s->count++];
+        const struct query_row_sink sink = {.begin = begin, .row = row, .ctx = part};
+        *part = (struct summary_part){.key = facts[i].key, .title = facts[i].title, .single = facts[i].single};
+        r = query_rows_run(p->db, facts[i].sql, &sink, err);
+        find_units(part, facts[i].table);
+    }
+    if (r < 0)
+        return r;
+    if (!part_of(s, "summary")->row_count && !part_of(s, "system_metadata")->row_count)
+        return kymo_err_set(err, -ENODATA, "%s: has neither Summary nor SystemProfileMetadata: no finished profile",
+                            p->dir);
+    mark(s);
+    return 0;
+}
+
+void summary_parts_done(struct summary_parts *s)
+{
+    for (size_t k = 0; k < s->count; k++) {
+        struct summary_part *part = &s->parts[k];
+        for (size_t i = 0; i < part->row_count * part->column_count; i++)
+            kymo_free(part->values[i].text);
+        for (size_t i = 0; i < part->column_count; i++)
+            kymo_free(part->columns[i].name);
+        kymo_free(part->values);
+        kymo_free(part->columns);
+    }
+    *s = (struct summary_parts){0};
+}
