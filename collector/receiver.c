@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "collector/receiver_impl.h"
 
@@ -483,6 +484,8 @@ int receiver_new(const struct receiver_config *config, struct receiver **ret, st
         return kymo_err_set(err, -ENOMEM, "no memory for the receiver");
     r->config = *config;
     set_defaults(&r->config);
+    /* Requests are named in manifests, where those of an earlier start must not be met again. */
+    r->last_request = kymo_clock_real_ns() / 1000000;
     const struct net_listener_config lc = {
         .address = config->address,
         .adopt = config->adopt,

@@ -292,6 +292,7 @@ static void ask_rank(struct captures *c, struct rank *r, const struct captures_w
         return;
     }
     memcpy(ids[a->started++], p->id, KYMO_HOOK_ID_MAX);
+    (void)snprintf(p->request, sizeof p->request, "%s", w->request ? w->request : ids[0]);
     if (ask) {
         p->ask = ask;
         ask->left++;

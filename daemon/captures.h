@@ -101,6 +101,7 @@ struct captures *captures_free(struct captures *c);
 /* Which ranks, and what. Strings hold until captures_ask returns. */
 struct captures_wish {
     const char *trigger; /* manifest.trigger: periodic, on-demand, collector */
+    const char *request; /* manifest.request; NULL: the id of the wish's first capture */
     const char *job;     /* NULL: every job */
     uint32_t pid;        /* 0: any; else that process as this host numbers it */
     size_t ncores;       /* 0: any; else ranks with one of these logical cores */

@@ -14,6 +14,7 @@ static void arm_one(const struct captures *c, struct capture *p)
     struct kymo_hook_trigger t = {
         .mode = (uint32_t)p->mode, .execution = p->step, .count = p->count, .duration_ns = p->duration_ns};
     memcpy(t.id, p->hook_id, sizeof t.id);
+    host_clock_read(&p->begin);
     p->seq = hook_session_trigger(p->rank->session, &t);
     p->begin_by_ms = begin_ms < p->deadline_ms ? begin_ms : p->deadline_ms;
 }
@@ -161,6 +162,7 @@ void captures_on_captured(void *ctx, struct rank *r, const struct kymo_hook_capt
     }
     if (p->state >= CAPTURES_SAVED)
         return; /* said a second time */
+    host_clock_read(&p->end);
     p->has_word = true;
     p->word = *m;
     p->mode = (enum kymo_hook_mode)m->mode;

@@ -11,7 +11,10 @@
 void captures_on_request(void *ctx, uint64_t request, const Kymo__Uplink__CaptureRequest *w)
 {
     struct captures *c = ctx;
+    char name[32];
+    (void)snprintf(name, sizeof name, "c-%llx", (unsigned long long)request);
     const struct captures_wish wish = {.trigger = "collector",
+                                       .request = name,
                                        .job = w->job && *w->job ? w->job : NULL,
                                        .mode = w->mode && *w->mode ? w->mode : NULL,
                                        .ncores = w->n_cores,

@@ -7,6 +7,7 @@
 #include "daemon/captures.h"
 #include "daemon/config.h"
 #include "daemon/host.h"
+#include "daemon/host_clock.h"
 #include "daemon/intake.h"
 #include "daemon/jobs.h"
 #include "daemon/learned.h"
@@ -26,6 +27,7 @@ struct capture {
     struct capture *next;
     char id[KYMO_HOOK_ID_MAX];      /* in the fleet */
     char hook_id[KYMO_HOOK_ID_MAX]; /* in the intake */
+    char request[KYMO_HOOK_ID_MAX]; /* what it has in common with others of its wish; "": not known */
     struct rank *rank;              /* NULL: spooled, only its delivery is waited for */
     struct captures_ask *ask;       /* who watches; NULL: nobody */
     enum captures_state state;
@@ -37,6 +39,7 @@ struct capture {
     uint64_t begin_by_ms; /* of one that is armed */
     bool is_found;        /* nobody asked for it, or not this kymod */
 
+    struct host_clock begin, end; /* when it was armed, when the hook's word came */
     bool has_word;
     struct kymo_hook_captured word;
     struct intake_capture *files;

@@ -21,10 +21,14 @@ static void describe(const struct captures *c, const struct capture *p, struct m
     union {
         const char *in;
         char *out;
-    } trigger = {p->trigger}, mode = {p->mode != KYMO_HOOK_MODE_NONE ? hook_packet_mode(p->mode) : ""};
+    } trigger = {p->trigger}, request = {p->request},
+      mode = {p->mode != KYMO_HOOK_MODE_NONE ? hook_packet_mode(p->mode) : ""};
     manifest_begin(b, p->rank, c->host, p->id);
     b->m.trigger = trigger.out;
     b->m.mode = mode.out;
+    b->m.request = *p->request ? request.out : NULL;
+    manifest_clock(b, KYMO__MANIFEST__HOST_CLOCK__MOMENT__BEGIN, &p->begin);
+    manifest_clock(b, KYMO__MANIFEST__HOST_CLOCK__MOMENT__END, &p->end);
     if (!p->has_word)
         return;
     b->m.has_first_execution = b->m.has_execution_count = b->m.has_start_unix_ns = b->m.has_end_unix_ns = 1;

@@ -51,6 +51,26 @@ void manifest_number(struct manifest *b, const char *key, uint64_t value)
     manifest_label(b, key, "%llu", (unsigned long long)value);
 }
 
+void manifest_clock(struct manifest *b, Kymo__Manifest__HostClock__Moment at, const struct host_clock *c)
+{
+    size_t i = b->m.n_host_clocks;
+    Kymo__Manifest__HostClock *to = &b->clocks[i];
+    if (!c->real_ns || i == MANIFEST_CLOCKS)
+        return;
+    kymo__manifest__host_clock__init(to);
+    to->has_at = to->has_realtime_ns = to->has_monotonic_ns = to->has_read_error_ns = 1;
+    to->at = at;
+    to->realtime_ns = c->real_ns;
+    to->monotonic_ns = c->mono_ns;
+    to->read_error_ns = c->read_error_ns;
+    to->has_max_error_ns = to->has_synchronised = c->has_kernel;
+    to->max_error_ns = c->max_error_ns;
+    to->synchronised = c->synchronised;
+    b->clock_list[i] = to;
+    b->m.host_clocks = b->clock_list;
+    b->m.n_host_clocks++;
+}
+
 void manifest_begin(struct manifest *b, const struct rank *r, const struct host *h, const char *capture_id)
 {
     memset(b, 0, sizeof *b);

@@ -5,6 +5,7 @@
 
 #include "arch/ring.h"
 #include "base/alloc.h"
+#include "pipeline/clock_rows.h"
 #include "pipeline/doubts.h"
 #include "pipeline/job.h"
 #include "pipeline/output_dir.h"
@@ -148,6 +149,8 @@ static int write_rest(struct job *j, struct kymo_err *err)
         r = consumers_finish(j->consumers, j->warnings, err);
     if (r == 0)
         r = reference_write(&ref, j->dir, j->warnings, err);
+    if (r == 0)
+        r = clock_rows_write(j->in, &j->timebase, j->dir, j->warnings, err);
     if (r == 0)
         r = partials_write(j->partials, &j->scan, j->dir, &j->parquet, err);
     if (r == 0)

@@ -1,6 +1,7 @@
 #include "pipeline/reference.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -93,6 +94,55 @@ static void put_host_dma(struct parquet_row *row, const Ntff__NtffInfo *info, st
                  why ? why : "the file gives an unknown reason");
 }
 
+static const char *label(const Kymo__Manifest__Capture *m, const char *key)
+{
+    for (size_t i = 0; i < m->n_labels; i++)
+        if (m->labels[i]->key && !strcmp(m->labels[i]->key, key))
+            return m->labels[i]->value;
+    return NULL;
+}
+
+/* As good as the worst of its readings; one that is not synchronised may be anywhere. */
+static void put_host_clock(struct parquet_row *row, const Kymo__Manifest__Capture *m)
+{
+    uint64_t worst = 0;
+    bool known = m->n_host_clocks > 0, synchronised = true;
+    for (size_t i = 0; i < m->n_host_clocks; i++) {
+        const Kymo__Manifest__HostClock *c = m->host_clocks[i];
+        known = known && c->has_max_error_ns && c->has_synchronised && c->max_error_ns < INT64_MAX;
+        synchronised = synchronised && c->synchronised;
+        worst = c->max_error_ns > worst ? c->max_error_ns : worst;
+    }
+    if (!known)
+        return;
+    parquet_row_int(row, KYMO_METADATA_HOST_CLOCK_SYNCHRONISED, synchronised);
+    if (synchronised)
+        parquet_row_int(row, KYMO_METADATA_HOST_CLOCK_ERROR_NS, (int64_t)worst);
+}
+
+static void put_text(struct parquet_row *row, unsigned column, const char *text)
+{
+    parquet_row_string(row, column, text && *text ? text : NULL);
+}
+
+/* Whose profile it is, as the manifest tells: what many profiles are put together by. */
+static void put_capture(struct parquet_row *row, const Kymo__Manifest__Capture *m)
+{
+    const char *world = label(m, "world_size");
+    put_text(row, KYMO_METADATA_CAPTURE_ID, m->capture_id);
+    put_text(row, KYMO_METADATA_REQUEST, m->request);
+    put_text(row, KYMO_METADATA_JOB, m->job);
+    put_text(row, KYMO_METADATA_HOST, m->host);
+    put_text(row, KYMO_METADATA_BOOT_ID, m->boot_id);
+    if (m->has_rank)
+        parquet_row_int(row, KYMO_METADATA_RANK, m->rank);
+    if (world && *world && strspn(world, "0123456789") == strlen(world) && strlen(world) < 10)
+        parquet_row_int(row, KYMO_METADATA_WORLD_SIZE, strtol(world, NULL, 10));
+    if (m->execution_count)
+        parquet_row_int(row, KYMO_METADATA_FIRST_EXECUTION, (int64_t)m->first_execution);
+    put_host_clock(row, m);
+}
+
 static int write_metadata(const struct reference *ref, const char *dir, struct warnings *w, struct kymo_err *err)
 {
     const Ntff__NtffInfo *info = ref->in->info;
@@ -121,6 +171,10 @@ static int write_metadata(const struct reference *ref, const char *dir, struct w
     parquet_row_int(row, KYMO_METADATA_NEURON_DEVICE_IDX, info->nd_idx);
     parquet_row_string(row, KYMO_METADATA_PROFILE_NAME, ref->name);
     parquet_row_int(row, KYMO_METADATA_IS_SIMULATION, 0);
+    parquet_row_string(row, KYMO_METADATA_PROFILE_KIND, "device");
+    parquet_row_int(row, KYMO_METADATA_VNC, info->vnc);
+    if (ref->in->manifest)
+        put_capture(row, ref->in->manifest);
     put_host_dma(row, info, w);
     return finish(row, parquet_row_end(row, err), err);
 }

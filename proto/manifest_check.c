@@ -47,8 +47,8 @@ static bool text_fits(const char *text)
 
 static int check_texts(const Kymo__Manifest__Capture *m, struct kymo_err *err)
 {
-    const char *const texts[] = {m->job,           m->host,           m->boot_id,         m->mode,  m->trigger,
-                                 m->instance_type, m->driver_version, m->runtime_version, m->writer};
+    const char *const texts[] = {m->job,           m->host,           m->boot_id,         m->mode,   m->trigger,
+                                 m->instance_type, m->driver_version, m->runtime_version, m->writer, m->request};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (!text_fits(texts[i]))
             return kymo_err_set(err, -EPROTO, "manifest: a text is longer than %d bytes", MANIFEST_TEXT_MAX);
@@ -138,6 +138,9 @@ int manifest_parse(const void *data, size_t n, Kymo__Manifest__Capture **ret, st
         return kymo_err_set(err, -EPROTO, "manifest: a text holds a NUL, or a field is there twice");
     if (!manifest_is_id(m->capture_id))
         return kymo_err_set(err, -EPROTO, "manifest: no capture id of at most %d characters [A-Za-z0-9._-]",
+                            MANIFEST_ID_MAX);
+    if (m->request && !manifest_is_id(m->request))
+        return kymo_err_set(err, -EPROTO, "manifest: no request id of at most %d characters [A-Za-z0-9._-]",
                             MANIFEST_ID_MAX);
     int r = check_texts(m, err);
     if (r == 0)

@@ -38,3 +38,16 @@ def test_queue_types_are_the_same_words(made):
     packets = dict(rows(made[True], "DmaPacket", "DISTINCT queue_name, queue_type"))
     assert types["qScalarWeights0"] == "weights" and types["qVectorSpillReload0"] == "data"
     assert {name: "data" if types[name] == "weights" else types[name] for name in packets} == packets
+
+
+@pytest.mark.parametrize("arch, error", (("trn2", 1001), ("trn1", 1002)))
+def test_clock_sync_is_the_pair_of_the_trace(tmp_path, arch, error):
+    """The simulator reads both clocks when the capture begins, to 1 us; flooring adds 1 ns, Trn1's correction another."""
+    ntff, neff, truth = profiles.make_ntff(tmp_path, Cell("mlp", arch, 1, small=True))
+    tables = profiles.process(ntff, [neff], tmp_path / "tables")
+    first_ps = int(dict(line.split("\t") for line in (truth / "profile.tsv").read_text().splitlines()[1:])["first_ps"])
+    (ts, host, bound, source, pcore), = rows(tables, "ClockSync", "ts, host_unix_ns, error_bound_ns, source, pcore_idx")
+    assert (host, bound, source, pcore) == (1767225600 * 10**9, error, "sync_point", 0)
+    (kind, capture), = rows(tables, "Metadata", "profile_kind, capture_id")
+    assert (kind, capture) == ("device", None)
+    assert -(first_ps // 1000) <= ts <= 0

@@ -96,6 +96,14 @@ static void test_on_demand(void **state)
     assert_int_equal(kymo_hash_sha256("neff bytes", 10, sha256), 0);
     assert_memory_equal(m->files[0]->neff_sha256[0].data, sha256, sizeof sha256);
     assert_int_equal(m->files[1]->type, KYMO__MANIFEST__FILE__KIND__NEFF);
+    /* Alone in its wish, so the wish has its name. */
+    assert_string_equal(m->request, ids[0]);
+    assert_int_equal(m->n_host_clocks, 2);
+    const Kymo__Manifest__HostClock *begin = m->host_clocks[0], *end = m->host_clocks[1];
+    assert_int_equal(begin->at, KYMO__MANIFEST__HOST_CLOCK__MOMENT__BEGIN);
+    assert_int_equal(end->at, KYMO__MANIFEST__HOST_CLOCK__MOMENT__END);
+    assert_true(begin->realtime_ns && begin->monotonic_ns && end->monotonic_ns > begin->monotonic_ns);
+    assert_int_equal(begin->has_max_error_ns, begin->has_synchronised);
     kymo__manifest__capture__free_unpacked(m, NULL);
     hook_client_close(&c);
     (void)world_free(w);

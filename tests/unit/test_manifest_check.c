@@ -131,6 +131,11 @@ static void refuses_what_the_rest_could_not_rely_on(void **state)
     sample_init(&s);
     s.m.job = long_text;
     refuse(&s, "longer than");
+    sample_init(&s);
+    s.m.request = (char *)(size_t) "c-18f/..";
+    refuse(&s, "request id");
+    s.m.request = (char *)(size_t) "c-18f";
+    assert_int_equal(parse(&s, NULL), 0);
     struct kymo_err err = {0};
     assert_int_equal(manifest_parse("", 0, &(Kymo__Manifest__Capture *){NULL}, &err), -EPROTO);
     assert_non_null(strstr(err.text, "no bytes"));
