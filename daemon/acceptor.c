@@ -78,7 +78,8 @@ static int listen_at(struct acceptor *a, struct kymo_err *err)
 static void remove_file(const struct acceptor *a)
 {
     struct stat now;
-    if (a->path && stat(a->path, &now) == 0 && now.st_dev == a->made.st_dev && now.st_ino == a->made.st_ino)
+    if (a->path && !a->config.keep_file && stat(a->path, &now) == 0 && now.st_dev == a->made.st_dev &&
+        now.st_ino == a->made.st_ino)
         (void)kymo_file_ops()->unlink(a->path);
 }
 

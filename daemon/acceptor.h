@@ -1,7 +1,7 @@
 /*
  * Takes clients in on a local socket: listens at a path (or on a descriptor that systemd gave), accepts a few per turn
  * of the loop, and pauses for a second when the process has no descriptors left. A socket file that it made is removed
- * when it stops, unless another process has put its own there since. Belongs to the loop's thread.
+ * when it stops, if so wished and unless another process has put its own there since. Belongs to the loop's thread.
  */
 #ifndef KYMO_DAEMON_ACCEPTOR_H
 #define KYMO_DAEMON_ACCEPTOR_H
@@ -19,6 +19,7 @@ struct acceptor_config {
     int listen_fd;    /* -1: listen at path; else a listening socket, which becomes the acceptor's */
     bool stream;      /* SOCK_STREAM, else SOCK_SEQPACKET */
     mode_t mode;      /* of the socket file */
+    bool keep_file;   /* when it stops */
     /* The client's descriptor (close-on-exec, non-blocking) becomes the callee's. */
     void (*taken)(void *ctx, int fd);
     /* Nobody can be accepted for lack of descriptors or memory: it is tried again in a second. */

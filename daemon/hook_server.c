@@ -143,6 +143,7 @@ int hook_server_start(uv_loop_t *loop, const struct hook_server_config *config, 
         .path = config->path,
         .listen_fd = config->listen_fd,
         .mode = 0666,
+        .keep_file = true, /* A hook takes it as word that a daemon comes back, and keeps what it has for it. */
         .taken = on_taken,
         .full = on_full,
         .ctx = s,

@@ -271,6 +271,16 @@ int hook_session_new(uv_loop_t *loop, int fd, const struct hook_session_ops *ops
 
 /* Packets out */
 
+static int send_packet(struct hook_session *s, struct msghdr *m, size_t n)
+{
+    if (s->closed)
+        return -EPIPE;
+    if (sendmsg(s->fd, m, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)n)
+        return 0;
+    hook_session_close(s, errno == EAGAIN ? "it does not read" : "");
+    return -EPIPE;
+}
+
 int hook_session_send_policy(struct hook_session *s, const struct kymo_hook_policy *policy, int intake)
 {
     union {
@@ -292,12 +302,17 @@ int hook_session_send_policy(struct hook_session *s, const struct kymo_hook_poli
             (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
         memcpy(CMSG_DATA(&control.header), &intake, sizeof intake);
     }
-    if (s->closed)
-        return -EPIPE;
-    if (sendmsg(s->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof p)
-        return 0;
-    hook_session_close(s, errno == EAGAIN ? "it does not read" : "");
-    return -EPIPE;
+    return send_packet(s, &m, sizeof p);
+}
+
+int hook_session_send_neff_done(struct hook_session *s, uint32_t model)
+{
+    struct kymo_hook_neff_done p = {
+        .header = {.size = sizeof p, .type = KYMO_HOOK_NEFF_DONE, .version = s->version, .seq = ++s->seq},
+        .model = model};
+    struct iovec iov = {.iov_base = &p, .iov_len = sizeof p};
+    struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+    return send_packet(s, &m, sizeof p);
 }
 
 uint32_t hook_session_trigger(struct hook_session *s, const struct kymo_hook_trigger *trigger)

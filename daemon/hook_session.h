@@ -59,6 +59,9 @@ void *hook_session_data(const struct hook_session *s);
  */
 int hook_session_send_policy(struct hook_session *s, const struct kymo_hook_policy *policy, int intake);
 
+/* The copy of a model's NEFF is needed no more. Like hook_session_send_policy. */
+int hook_session_send_neff_done(struct hook_session *s, uint32_t model);
+
 /* A trigger through the page, under a number of its own, which is returned. */
 uint32_t hook_session_trigger(struct hook_session *s, const struct kymo_hook_trigger *trigger);
 

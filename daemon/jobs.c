@@ -97,10 +97,15 @@ static void take_loaded(struct rank *r, const struct kymo_hook_loaded *l, int fd
     m->vnc_count = l->vnc_count;
     m->slot = l->slot;
     m->is_loaded = true;
+    m->is_awaited = fd >= 0;
     if (fd >= 0 && (m->has_neff || m->ticket))
         (void)kymo_file_close(fd);
     else if (fd >= 0)
         send_neff(r, m, fd);
+    if (m->has_neff && m->is_awaited)
+        rank_save_state(r); /* The hook hears of it once that is on disk. */
+    else
+        rank_tell_neffs(r, false);
     rank_check_step_model(r);
 }
 
@@ -308,6 +313,7 @@ bool jobs_neff(struct jobs *j, uint64_t ticket, int code, const uint8_t *sha256,
                             (int)r->who.pid, err ? err->text : "");
             if (m->has_neff && r->welcome == RANK_WELCOMED)
                 rank_save_state(r);
+            rank_tell_neffs(r, false);
             rank_check_step_model(r);
             return true;
         }

@@ -35,6 +35,9 @@ void rank_watch_exit(struct rank *r, int pidfd);
 /* Looks whether anything may still come from it, and tells when not. */
 void rank_check_end(struct rank *r);
 void rank_save_state(struct rank *r);
+/* Tells the hook which copies of NEFFs are needed no more. saved: the rank's state on disk names those that are kept.
+ */
+void rank_tell_neffs(struct rank *r, bool saved);
 void rank_load_state(struct rank *r, const Kymo__Manifest__Capture *who);
 void rank_free(struct rank *r);
 

@@ -361,16 +361,33 @@ static void save_work(struct rank_task *t)
     s->code = intake_save_state(t->rank->jobs->config.intake, t->rank->key, s->packed, s->n, &s->err);
 }
 
+void rank_tell_neffs(struct rank *r, bool saved)
+{
+    for (size_t i = 0; r->session && i < r->nmodels; i++) {
+        struct rank_model *m = &r->models[i];
+        if (!m->is_awaited || m->ticket || (m->has_neff && !saved))
+            continue;
+        m->is_awaited = false;
+        if (hook_session_send_neff_done(r->session, m->number) < 0)
+            return;
+    }
+}
+
 static void save_done(struct rank_task *t, bool ran)
 {
     struct save_task *s = (struct save_task *)t;
     struct rank *r = t->rank;
     if (ran && s->code < 0)
         say_limited(&r->jobs->say, KYMO_LOG_WARNING, "%s; a restart would not know process %s", s->err.text, r->key);
+    const bool saved = ran && s->code == 0;
     kymo_free(s->packed);
     kymo_free(s);
-    if (r->is_dirty && !r->removing)
+    if (r->removing)
+        return;
+    if (r->is_dirty)
         rank_save_state(r);
+    else if (saved)
+        rank_tell_neffs(r, true);
 }
 
 void rank_save_state(struct rank *r)

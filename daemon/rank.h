@@ -33,6 +33,7 @@ struct rank_model {
     bool is_loaded;
     uint64_t ticket; /* of the outbox, while it hashes the bytes; 0: it does not */
     bool has_neff;
+    bool is_awaited; /* the hook keeps its copy until NEFF_DONE */
     uint8_t sha256[KYMO_SHA256_SIZE];
     char name[RANK_MODEL_NAME_MAX + 1]; /* in its NEFF, of [A-Za-z0-9._-]; "": not known */
 };

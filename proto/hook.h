@@ -23,7 +23,8 @@
 #define KYMO_HOOK_ID_MAX 64u       /* capture id with its end: [A-Za-z0-9._-], not beginning with a dot */
 #define KYMO_HOOK_QUESTION_MS 50u  /* the hook waits no longer for its first policy */
 
-/* X(NAME, number): packets. From 64 on they go to the hook. */
+/* X(NAME, number): packets. From 64 on they go to the hook. 7, 65 and 65535 stay unused: golden files have them as
+ * types that nobody knows. */
 #define KYMO_HOOK_TYPE_MAP(X)                                                                                          \
     X(HELLO, 1)                                                                                                        \
     X(STATE, 2)                                                                                                        \
@@ -31,7 +32,8 @@
     X(UNLOADED, 4)                                                                                                     \
     X(CAPTURED, 5)                                                                                                     \
     X(REFUSED, 6)                                                                                                      \
-    X(POLICY, 64)
+    X(POLICY, 64)                                                                                                      \
+    X(NEFF_DONE, 66)
 
 /* X(NAME, number, "name in manifest.pb") */
 #define KYMO_HOOK_MODE_MAP(X)                                                                                          \
@@ -187,7 +189,8 @@ struct kymo_hook_refused {
 };
 _Static_assert(sizeof(struct kymo_hook_refused) == 184, "part of the protocol");
 
-#define KYMO_HOOK_POLICY_OFF 1u /* kill switch: captures nothing, counts nothing */
+#define KYMO_HOOK_POLICY_OFF 1u       /* kill switch: captures nothing, counts nothing */
+#define KYMO_HOOK_POLICY_NEFF_DONE 2u /* this daemon says NEFF_DONE; the hook keeps its copies until then */
 
 /* Answer to HELLO, and again whenever it changes. May carry the descriptor of the intake directory; without one the
  * last one stays. */
@@ -199,13 +202,20 @@ struct kymo_hook_policy {
     uint32_t flags;                              /* KYMO_HOOK_POLICY_* */
     uint32_t step_model;                         /* whose executions are steps; 0, or not loaded: most often executed */
     uint64_t stall_limit_ns;                     /* at one execution boundary; 0: no captures */
-    uint64_t neff_max_bytes, neff_total_bytes;   /* of one copy, and of copies not yet passed on */
+    uint64_t neff_max_bytes, neff_total_bytes;   /* of one copy, and of all that the hook still has */
     uint64_t hbm_need_bytes, hbm_capacity_bytes; /* of the cores below together; need 0: not compared */
     uint32_t hbm_device, hbm_core_first, hbm_core_count, reserved1; /* physical, as in sysfs */
     uint32_t buffer_mb[KYMO_HOOK_BUFFERS];
     uint64_t reserved[4];
 };
 _Static_assert(sizeof(struct kymo_hook_policy) == 184, "part of the protocol");
+
+/* The daemon needs the copy of a NEFF no more: it is on disk, or will not be kept. */
+struct kymo_hook_neff_done {
+    struct kymo_hook_header header;
+    uint32_t model, reserved;
+};
+_Static_assert(sizeof(struct kymo_hook_neff_done) == 24, "part of the protocol");
 
 /* The page: made and sealed by the hook, so that nobody can shorten it under the job. */
 #define KYMO_HOOK_PAGE_MAGIC 0x4750594bu /* "KYPG" */

@@ -102,20 +102,24 @@ struct hook_model {
     const void *handle; /* NULL: free */
     struct kymo_hook_model_slot *slot;
     struct kymo_hook_loaded loaded; /* as announced */
+    struct hook_fd neff;            /* the copy, passed on, that the daemon may ask for again; none: it is done with */
 };
 
 struct hook_model *hook_model_find(const void *handle); /* no lock; NULL: unknown */
 void hook_model_loaded(const void *handle, const void *neff, size_t size, int32_t vnc, int32_t vnc_count,
                        const uint32_t ctx[2]);
 void hook_model_unloading(const void *handle);
-void hook_model_announce(void (*send)(const struct kymo_hook_loaded *m)); /* after a new connection */
-void hook_model_unload_all(void);                                         /* before nrt_close */
-void hook_model_clear(void);                                              /* in the child of a fork */
+/* After a new connection. fd: the copy that the daemon before may not have kept, or -1; it stays the model's. */
+void hook_model_announce(void (*send)(const struct kymo_hook_loaded *m, int fd));
+void hook_model_unload_all(void); /* before nrt_close */
+void hook_model_clear(void);      /* in the child of a fork */
 /* The step model: number named, if it is loaded, else the most often executed; NULL: nothing is loaded. */
 struct hook_model *hook_model_step(uint32_t named, bool *ret_several);
 /* Logical cores on which something was executed, each once; how many. */
 size_t hook_model_cores(uint32_t cores[KYMO_HOOK_MODELS]);
-void hook_model_neff_passed(uint32_t model, uint64_t bytes); /* its copy has left this process */
+/* A model's copy went to the daemon. Takes fd: with keep it stays until hook_model_neff_done. */
+void hook_model_neff_passed(uint32_t model, uint64_t bytes, int fd, bool keep);
+void hook_model_neff_done(uint32_t model); /* 0: of all models */
 
 static inline uint64_t hook_model_executions(const struct hook_model *m)
 {

@@ -14,7 +14,7 @@ static struct hook_model models[KYMO_HOOK_MODELS];
 static struct hook_model *table[TABLE]; /* by handle; entries are taken out by rebuilding, under the lock */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t next_id = 1;
-static uint64_t waiting_bytes; /* of copies not passed on */
+static uint64_t waiting_bytes; /* of copies that this process still has */
 
 static uint32_t hash(const void *handle)
 {
@@ -145,6 +145,7 @@ void hook_model_loaded(const void *handle, const void *neff, size_t size, int32_
     m = free_model(&msg.slot);
     fd = take_neff(neff, size, &msg.flags);
     if (m) {
+        m->neff = HOOK_NO_FD;
         m->loaded = msg;
         m->loaded.flags &= ~KYMO_HOOK_NEFF_ATTACHED;
         fill_slot(m, msg.slot);
@@ -161,6 +162,15 @@ void hook_model_loaded(const void *handle, const void *neff, size_t size, int32_
     (void)pthread_mutex_unlock(&lock);
 }
 
+/* Under the lock. */
+static void drop_copy(struct hook_model *m)
+{
+    if (m->neff.fd < 0)
+        return;
+    hook_fd_close(&m->neff);
+    waiting_bytes -= m->loaded.neff_bytes < waiting_bytes ? m->loaded.neff_bytes : waiting_bytes;
+}
+
 void hook_model_unloading(const void *handle)
 {
     struct kymo_hook_unloaded msg = {0};
@@ -171,6 +181,7 @@ void hook_model_unloading(const void *handle)
     if (m) {
         msg.model = m->loaded.model;
         msg.executions = hook_model_executions(m);
+        drop_copy(m);
         __atomic_store_n(&m->handle, NULL, __ATOMIC_RELEASE);
         rebuild();
     }
@@ -182,28 +193,55 @@ void hook_model_unloading(const void *handle)
 void hook_model_unload_all(void)
 {
     (void)pthread_mutex_lock(&lock);
-    for (uint32_t i = 0; i < KYMO_HOOK_MODELS; i++)
+    for (uint32_t i = 0; i < KYMO_HOOK_MODELS; i++) {
+        if (models[i].handle)
+            drop_copy(&models[i]);
         __atomic_store_n(&models[i].handle, NULL, __ATOMIC_RELEASE);
+    }
     rebuild();
     (void)pthread_mutex_unlock(&lock);
 }
 
-void hook_model_announce(void (*send)(const struct kymo_hook_loaded *m))
+void hook_model_announce(void (*send)(const struct kymo_hook_loaded *m, int fd))
 {
     (void)pthread_mutex_lock(&lock);
     for (uint32_t i = 0; i < KYMO_HOOK_MODELS; i++)
         if (models[i].handle)
-            send(&models[i].loaded);
+            send(&models[i].loaded, hook_fd_is_ours(&models[i].neff) ? models[i].neff.fd : -1);
     (void)pthread_mutex_unlock(&lock);
 }
 
-void hook_model_neff_passed(uint32_t model, uint64_t bytes)
+static struct hook_model *find_number(uint32_t model)
 {
-    (void)pthread_mutex_lock(&lock);
-    waiting_bytes -= bytes < waiting_bytes ? bytes : waiting_bytes;
     for (uint32_t i = 0; i < KYMO_HOOK_MODELS; i++)
         if (models[i].handle && models[i].loaded.model == model)
-            models[i].loaded.flags |= KYMO_HOOK_NEFF_SENT;
+            return &models[i];
+    return NULL;
+}
+
+void hook_model_neff_passed(uint32_t model, uint64_t bytes, int fd, bool keep)
+{
+    struct hook_model *m;
+
+    (void)pthread_mutex_lock(&lock);
+    m = find_number(model);
+    if (m)
+        m->loaded.flags |= KYMO_HOOK_NEFF_SENT;
+    if (m && keep) {
+        m->neff = hook_fd_take(fd);
+    } else {
+        (void)close(fd);
+        waiting_bytes -= bytes < waiting_bytes ? bytes : waiting_bytes;
+    }
+    (void)pthread_mutex_unlock(&lock);
+}
+
+void hook_model_neff_done(uint32_t model)
+{
+    (void)pthread_mutex_lock(&lock);
+    for (uint32_t i = 0; i < KYMO_HOOK_MODELS; i++)
+        if (models[i].handle && (model == 0 || models[i].loaded.model == model))
+            drop_copy(&models[i]);
     (void)pthread_mutex_unlock(&lock);
 }
 
@@ -211,6 +249,9 @@ void hook_model_neff_passed(uint32_t model, uint64_t bytes)
 void hook_model_clear(void)
 {
     (void)pthread_mutex_init(&lock, NULL);
+    for (uint32_t i = 0; i < KYMO_HOOK_MODELS; i++)
+        if (models[i].handle)
+            hook_fd_close(&models[i].neff);
     memset(models, 0, sizeof models);
     memset(table, 0, sizeof table);
     next_id = 1;

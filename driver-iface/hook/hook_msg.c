@@ -46,7 +46,7 @@ static void clamp_policy(struct kymo_hook_policy *p)
             p->buffer_mb[i] = KYMO_HOOK_BUFFER_LEAVE;
 }
 
-enum hook_msg_kind hook_msg_parse(const void *packet, size_t size, size_t length, struct kymo_hook_policy *ret)
+enum hook_msg_kind hook_msg_parse(const void *packet, size_t size, size_t length, union hook_msg *ret)
 {
     struct kymo_hook_header h;
 
@@ -55,12 +55,16 @@ enum hook_msg_kind hook_msg_parse(const void *packet, size_t size, size_t length
     memcpy(&h, packet, sizeof h);
     if (h.size != length || length > KYMO_HOOK_PACKET_MAX)
         return HOOK_MSG_BAD;
+    if (h.type == KYMO_HOOK_NEFF_DONE && size >= sizeof ret->neff_done) {
+        memcpy(&ret->neff_done, packet, sizeof ret->neff_done);
+        return HOOK_MSG_NEFF_DONE;
+    }
     if (h.type != KYMO_HOOK_POLICY)
-        return HOOK_MSG_UNKNOWN;
-    if (size < sizeof *ret)
+        return h.type == KYMO_HOOK_NEFF_DONE ? HOOK_MSG_BAD : HOOK_MSG_UNKNOWN;
+    if (size < sizeof ret->policy)
         return HOOK_MSG_BAD;
-    memcpy(ret, packet, sizeof *ret);
-    clamp_policy(ret);
+    memcpy(&ret->policy, packet, sizeof ret->policy);
+    clamp_policy(&ret->policy);
     return HOOK_MSG_POLICY;
 }
 

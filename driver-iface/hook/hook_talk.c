@@ -171,6 +171,8 @@ static void take_policy(const struct kymo_hook_policy *p, int *intake)
         return;
     }
     talk.retry_ns = 0;
+    if (!(p->flags & KYMO_HOOK_POLICY_NEFF_DONE))
+        hook_model_neff_done(0); /* An older daemon says nothing about them. */
     (void)pthread_mutex_lock(&talk.lock);
     talk.policy = *p;
     talk.policy_is_new = true;
@@ -217,7 +219,7 @@ static enum received receive(void)
     uint8_t packet[KYMO_HOOK_PACKET_MAX];
     struct iovec iov = {.iov_base = packet, .iov_len = sizeof packet};
     struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-    struct kymo_hook_policy p;
+    union hook_msg msg;
     enum hook_msg_kind kind;
     ssize_t n = recvmsg(talk.socket.fd, &m, MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC);
     int fd;
@@ -229,11 +231,13 @@ static enum received receive(void)
         return RECEIVED_NOTHING;
     }
     fd = take_fd(&m);
-    kind = hook_msg_parse(packet, (size_t)n < sizeof packet ? (size_t)n : sizeof packet, (size_t)n, &p);
+    kind = hook_msg_parse(packet, (size_t)n < sizeof packet ? (size_t)n : sizeof packet, (size_t)n, &msg);
     if (kind == HOOK_MSG_BAD)
         disconnect(RETRY_MAX_NS);
     else if (kind == HOOK_MSG_POLICY)
-        take_policy(&p, &fd);
+        take_policy(&msg.policy, &fd);
+    else if (kind == HOOK_MSG_NEFF_DONE && msg.neff_done.model != 0)
+        hook_model_neff_done(msg.neff_done.model);
     if (fd >= 0)
         (void)close(fd);
     return kind == HOOK_MSG_POLICY ? RECEIVED_POLICY : kind == HOOK_MSG_UNKNOWN ? RECEIVED_OTHER : RECEIVED_NOTHING;
@@ -386,16 +390,17 @@ static bool peek(struct entry *ret)
 static void pop(const struct entry *e)
 {
     struct kymo_hook_loaded loaded;
+    bool keep;
 
     (void)pthread_mutex_lock(&talk.lock);
     talk.first = (talk.first + 1) % QUEUE_MAX;
     talk.count--;
+    keep = talk.policy.version == 0 || (talk.policy.flags & KYMO_HOOK_POLICY_NEFF_DONE);
     (void)pthread_mutex_unlock(&talk.lock);
     if (e->fd < 0)
         return;
-    (void)close(e->fd);
     memcpy(&loaded, e->packet, sizeof loaded);
-    hook_model_neff_passed(loaded.model, loaded.neff_bytes);
+    hook_model_neff_passed(loaded.model, loaded.neff_bytes, e->fd, keep);
 }
 
 /* Packets stay in the queue while there is nobody to send them to. */
@@ -420,12 +425,14 @@ static void send_queue(void)
     }
 }
 
-static void announce(const struct kymo_hook_loaded *m)
+static void announce(const struct kymo_hook_loaded *m, int fd)
 {
     struct kymo_hook_loaded copy = *m;
 
+    if (fd >= 0)
+        copy.flags = KYMO_HOOK_NEFF_ATTACHED;
     fill_header(&copy, KYMO_HOOK_LOADED, sizeof copy);
-    if (talk.socket.fd >= 0 && send_packet(&copy, sizeof copy, -1) < 0)
+    if (talk.socket.fd >= 0 && send_packet(&copy, sizeof copy, fd) < 0)
         disconnect(next_retry());
 }
 

@@ -29,13 +29,13 @@ static void check_policy(const struct kymo_hook_policy *p)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct kymo_hook_trigger words = {0}, trigger;
-    struct kymo_hook_policy policy;
+    union hook_msg msg;
     uint64_t ns = 0;
 
-    if (hook_msg_parse(data, size, size, &policy) == HOOK_MSG_POLICY)
-        check_policy(&policy);
-    if (size > 16 && hook_msg_parse(data, size / 2, size, &policy) == HOOK_MSG_POLICY)
-        check_policy(&policy);
+    if (hook_msg_parse(data, size, size, &msg) == HOOK_MSG_POLICY)
+        check_policy(&msg.policy);
+    if (size > 16 && hook_msg_parse(data, size / 2, size, &msg) == HOOK_MSG_POLICY)
+        check_policy(&msg.policy);
     memcpy(&words, data, size < sizeof words ? size : sizeof words);
     if (hook_msg_trigger(&words, &trigger))
         check(trigger.mode < KYMO_HOOK_MODE_COUNT && (trigger.count > 0 || trigger.mode == KYMO_HOOK_MODE_NONE));

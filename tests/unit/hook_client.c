@@ -146,6 +146,7 @@ void hook_client_poll(struct hook_client *c)
         if (n < 0 && errno == EAGAIN)
             return;
         c->closed = n <= 0;
+        c->neffs_done += n == (ssize_t)sizeof(struct kymo_hook_neff_done) && p.header.type == KYMO_HOOK_NEFF_DONE;
         if (n != (ssize_t)sizeof p)
             continue;
         c->policy = p;

@@ -15,6 +15,7 @@ struct hook_client {
     struct kymo_hook_page *page;
     unsigned policies; /* heard so far */
     struct kymo_hook_policy policy;
+    unsigned neffs_done; /* NEFF_DONE heard */
     bool closed;
 };
 

@@ -399,6 +399,17 @@ void hook_peer_trigger(struct hook_peer *p, const struct kymo_hook_trigger *t)
     (void)pthread_mutex_unlock(&p->lock);
 }
 
+void hook_peer_send_neff_done(struct hook_peer *p, uint32_t model)
+{
+    const struct kymo_hook_neff_done m = {
+        .header = {.size = sizeof m, .type = KYMO_HOOK_NEFF_DONE, .version = 1, .seq = 9}, .model = model};
+    (void)pthread_mutex_lock(&p->lock);
+    for (size_t i = 0; i < p->n_connections; i++)
+        if (p->connections[i].fd >= 0)
+            (void)send(p->connections[i].fd, &m, sizeof m, MSG_NOSIGNAL);
+    (void)pthread_mutex_unlock(&p->lock);
+}
+
 void hook_peer_send_policy(struct hook_peer *p, const struct kymo_hook_policy *policy)
 {
     (void)pthread_mutex_lock(&p->lock);

@@ -64,5 +64,6 @@ size_t hook_peer_closed(struct hook_peer *p); /* connections that the other side
 const struct kymo_hook_page *hook_peer_page(struct hook_peer *p);
 void hook_peer_trigger(struct hook_peer *p, const struct kymo_hook_trigger *t);
 void hook_peer_send_policy(struct hook_peer *p, const struct kymo_hook_policy *policy); /* to all */
+void hook_peer_send_neff_done(struct hook_peer *p, uint32_t model);                     /* to all */
 
 #endif

@@ -95,6 +95,18 @@ static void test_file(void **state)
     assert_int_equal(access(w->path, F_OK), -1);
 }
 
+static void test_file_kept(void **state)
+{
+    struct world *w = *state;
+    struct acceptor_config c = config_of(w, -1);
+    c.keep_file = true;
+    assert_int_equal(acceptor_start(&w->loop, &c, &w->acceptor, NULL), 0);
+    w->acceptor = acceptor_stop(w->acceptor);
+    assert_int_equal(access(w->path, F_OK), 0);
+    c.keep_file = false; /* A stale file is no hindrance. */
+    assert_int_equal(acceptor_start(&w->loop, &c, &w->acceptor, NULL), 0);
+}
+
 static void test_file_of_another(void **state)
 {
     struct world *w = *state;
@@ -162,7 +174,7 @@ static void test_full(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {T(test_file), T(test_file_of_another), T(test_given), T(test_failures),
-                                       T(test_full)};
+    const struct CMUnitTest tests[] = {T(test_file),  T(test_file_kept), T(test_file_of_another),
+                                       T(test_given), T(test_failures),  T(test_full)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -429,6 +429,38 @@ static void test_process_ends_under_capture(void **state)
     (void)world_free(w);
 }
 
+static bool is_neff_done(const struct world *w, const struct hook_client *c)
+{
+    (void)w;
+    return c->neffs_done > 0;
+}
+
+/* A copy that comes again is answered as the first one was; so is one that will not be kept. */
+static void test_neff_done(void **state)
+{
+    (void)state;
+    struct world *w = world_new("period = 0\nneff-bytes = 1M\nneff-total-bytes = 1M\nspool-neff-bytes = 16K\n");
+    struct hook_client c;
+    static const char large[20000];
+    world_join(w, &c);
+    assert_int_equal(c.policy.flags, KYMO_HOOK_POLICY_NEFF_DONE);
+    for (int i = 0; i < 2; i++) {
+        c.neffs_done = 0;
+        hook_client_loaded(&c, 1, 0, "program", 7);
+        assert_true(world_until(w, &c, is_neff_done, 3000));
+    }
+    c.neffs_done = 0;
+    hook_client_loaded(&c, 2, 0, large, sizeof large);
+    assert_true(world_until(w, &c, is_neff_done, 3000));
+    assert_int_equal(world_spool(w).neffs, 1);
+    c.neffs_done = 0;
+    hook_client_loaded(&c, 1, 0, NULL, 7);
+    world_turn(w, &c, 100);
+    assert_int_equal(c.neffs_done, 0);
+    hook_client_close(&c);
+    (void)world_free(w);
+}
+
 /* kymod ends between the job's word and the spool: the next one knows what was said, and takes each once. */
 static void test_restart(void **state)
 {
@@ -441,7 +473,7 @@ static void test_restart(void **state)
     hook_client_loaded(&c, 1, 0, "program", 7);
     assert_int_equal(ask(w, &(struct captures_wish){.trigger = "on-demand"}, &err), 1);
     assert_true(world_until(w, &c, is_triggered, 1000));
-    world_turn(w, &c, 100); /* so that the program's hash is known, and on disk */
+    assert_true(world_until(w, &c, is_neff_done, 3000)); /* so the program and its hash are on disk */
     memcpy(id, ids[0], sizeof id);
     hook_client_write(&c, id, "model_1_exec_7.ntff", "ntff");
     world_down(w);
@@ -525,6 +557,7 @@ int main(void)
         cmocka_unit_test(test_process_ends),
         cmocka_unit_test(test_process_ends_under_capture),
         cmocka_unit_test(test_process_ends_without_kymod),
+        cmocka_unit_test(test_neff_done),
         cmocka_unit_test(test_restart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -648,6 +648,55 @@ static void test_restarted(void **state)
     (void)wait_for(KYMO_HOOK_CAPTURED);
 }
 
+/* Copies of NEFFs that the job holds. */
+static size_t copies(void)
+{
+    char path[64], target[256];
+    size_t n = 0;
+
+    for (int fd = 0; fd < 2048; fd++) {
+        ssize_t len;
+
+        (void)snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)job.pid, fd);
+        len = readlink(path, target, sizeof target - 1);
+        target[len > 0 ? len : 0] = 0;
+        n += strstr(target, "memfd:kymo-neff") != NULL;
+    }
+    return n;
+}
+
+/* A daemon that is killed before it has a NEFF on disk gets it again, until one says that it is done with it. */
+static void test_neff_again(void **state)
+{
+    struct hook_peer_event e;
+
+    (void)state;
+    config.policy.flags = KYMO_HOOK_POLICY_NEFF_DONE;
+    start_peer(HOOK_PEER_POLICY);
+    start_job(true, true, "1000000", NULL, NULL);
+    for (int i = 0; i < 2; i++) {
+        e = wait_for(KYMO_HOOK_LOADED);
+        assert_true(e.has_fd);
+        assert_int_equal(e.u.loaded.flags, KYMO_HOOK_NEFF_ATTACHED);
+        assert_int_equal(copies(), 1);
+        if (i == 1)
+            break;
+        hook_peer_stop(peer);
+        start_peer(HOOK_PEER_POLICY);
+    }
+    hook_peer_send_neff_done(peer, 0);                      /* names no model */
+    hook_peer_send_neff_done(peer, e.u.loaded.model + 100); /* one that there is not */
+    hook_peer_send_neff_done(peer, e.u.loaded.model);
+    for (int i = 0; i < 500 && copies() > 0; i++)
+        (void)usleep(10000);
+    assert_int_equal(copies(), 0);
+    hook_peer_stop(peer);
+    start_peer(HOOK_PEER_POLICY);
+    e = wait_for(KYMO_HOOK_LOADED);
+    assert_false(e.has_fd);
+    assert_int_equal(e.u.loaded.flags, KYMO_HOOK_NEFF_SENT);
+}
+
 /* The runtime takes SIGINT and SIGTERM while it inspects; the job must die of them as it would. */
 static void test_signals(void **state)
 {
@@ -742,6 +791,7 @@ int main(void)
         TEST(test_refuses_closed),
         TEST(test_switched_off),
         TEST(test_restarted),
+        TEST(test_neff_again),
         TEST(test_signals),
         TEST(test_handled_signals),
     };

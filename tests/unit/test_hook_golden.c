@@ -21,8 +21,13 @@
 #define STREAM_MAX (1u << 20)
 #define MORE 40 /* bytes that a later version's packets have behind what version 1 knows */
 
-/* WORDS: version 1, with words that were reserved at first. */
-enum age { FIRST, WORDS, NEWER };
+/* WORDS: version 1, with words that were reserved at first. DONE: with NEFF_DONE. */
+enum age { FIRST, WORDS, DONE, NEWER };
+
+static bool has_words(enum age age)
+{
+    return age == WORDS || age == DONE;
+}
 
 /* ---- what is said ---- */
 
@@ -75,7 +80,7 @@ static void say_loads(struct kymo_buf *b, enum age age)
                                         .buffers_ours = 5,
                                         .question_us = 700,
                                         .answered = 1,
-                                        .step_model = age == WORDS ? 3 : 0};
+                                        .step_model = has_words(age) ? 3 : 0};
     const uint32_t version[4] = {2, 33, 41, 7};
     struct kymo_hook_loaded loaded = {.header = head(KYMO_HOOK_LOADED, 1, 3),
                                       .model = 1,
@@ -88,7 +93,7 @@ static void say_loads(struct kymo_buf *b, enum age age)
                                       .unix_ns = 1700000000000000002u,
                                       .slot = 0};
     struct kymo_hook_unloaded unloaded = {.header = head(KYMO_HOOK_UNLOADED, 1, 6), .model = 1, .executions = 1000};
-    if (age == WORDS)
+    if (has_words(age))
         memcpy(state.runtime_version, version, sizeof version);
     add(b, &state, sizeof state, age);
     add(b, &loaded, sizeof loaded, age);
@@ -136,7 +141,7 @@ static void say_as_daemon(struct kymo_buf *b, enum age age)
                                  .version_max = age == NEWER ? 2 : 1,
                                  .version = 1,
                                  .mode = KYMO_HOOK_MODE_CONTINUOUS,
-                                 .step_model = age == WORDS ? 3 : 0,
+                                 .step_model = has_words(age) ? 3 : 0,
                                  .stall_limit_ns = 20000000,
                                  .neff_max_bytes = 1u << 30,
                                  .neff_total_bytes = 2u << 30,
@@ -145,11 +150,16 @@ static void say_as_daemon(struct kymo_buf *b, enum age age)
                                  .hbm_device = 1,
                                  .hbm_core_first = 2,
                                  .hbm_core_count = 2};
+    struct kymo_hook_neff_done done = {.header = head(KYMO_HOOK_NEFF_DONE, 1, 2), .model = 5};
     for (size_t i = 0; i < KYMO_HOOK_BUFFERS; i++)
         m.buffer_mb[i] = i ? KYMO_HOOK_BUFFER_LEAVE : 64;
     if (age == NEWER)
         add_unknown(b, 65);
+    if (age == DONE)
+        m.flags = KYMO_HOOK_POLICY_NEFF_DONE;
     add(b, &m, sizeof m, age);
+    if (age == DONE)
+        add(b, &done, sizeof done, age);
 }
 
 /* ---- the files ---- */
@@ -160,9 +170,11 @@ static const struct {
     enum age age;
 } files[] = {{"hook-v1.hook", false, FIRST},       {"hook-v1.daemon", true, FIRST},
              {"hook-v1-words.hook", false, WORDS}, {"hook-v1-words.daemon", true, WORDS},
+             {"hook-v1-done.hook", false, DONE},   {"hook-v1-done.daemon", true, DONE},
              {"hook-newer.hook", false, NEWER},    {"hook-newer.daemon", true, NEWER}};
-static const char *const from_hooks[] = {"hook-v1.hook", "hook-v1-words.hook", "hook-newer.hook"};
-static const char *const from_daemons[] = {"hook-v1.daemon", "hook-v1-words.daemon", "hook-newer.daemon"};
+static const char *const from_hooks[] = {"hook-v1.hook", "hook-v1-words.hook", "hook-v1-done.hook", "hook-newer.hook"};
+static const char *const from_daemons[] = {"hook-v1.daemon", "hook-v1-words.daemon", "hook-v1-done.daemon",
+                                           "hook-newer.daemon"};
 
 static void say(struct kymo_buf *b, size_t file)
 {
@@ -225,8 +237,8 @@ static void check_heard(const union hook_packet *p, enum age age)
     case KYMO_HOOK_STATE:
         assert_int_equal(p->state.state, KYMO_HOOK_RUN_READY);
         assert_int_equal(p->state.question_us, 700);
-        assert_int_equal(p->state.step_model, age == WORDS ? 3 : 0);
-        assert_int_equal(p->state.runtime_version[2], age == WORDS ? 41 : 0);
+        assert_int_equal(p->state.step_model, has_words(age) ? 3 : 0);
+        assert_int_equal(p->state.runtime_version[2], has_words(age) ? 41 : 0);
         break;
     case KYMO_HOOK_LOADED:
         assert_int_equal(p->loaded.neff_bytes, 123456);
@@ -289,24 +301,27 @@ static void test_hook_hears(void **state)
 {
     (void)state;
     for (enum age age = FIRST; age <= NEWER; age++) {
-        size_t n, len, at = 0, known = 0, skipped = 0;
+        size_t n, len, at = 0, known = 0, skipped = 0, done = 0;
         uint8_t *data KYMO_FREE = golden(from_daemons[age], &n);
         for (const uint8_t *p; (p = next(data, n, &at, &len));) {
-            struct kymo_hook_policy policy;
-            enum hook_msg_kind kind = hook_msg_parse(p, len, len, &policy);
+            union hook_msg msg;
+            enum hook_msg_kind kind = hook_msg_parse(p, len, len, &msg);
             assert_int_not_equal(kind, HOOK_MSG_BAD);
             skipped += kind == HOOK_MSG_UNKNOWN;
+            done += kind == HOOK_MSG_NEFF_DONE && msg.neff_done.model == 5;
             if (kind != HOOK_MSG_POLICY)
                 continue;
+            const struct kymo_hook_policy policy = msg.policy;
             known++;
             assert_int_equal(policy.version, 1);
             assert_int_equal(policy.mode, KYMO_HOOK_MODE_CONTINUOUS);
             assert_int_equal(policy.stall_limit_ns, 20000000);
-            assert_int_equal(policy.step_model, age == WORDS ? 3 : 0);
+            assert_int_equal(policy.step_model, has_words(age) ? 3 : 0);
             assert_int_equal(policy.buffer_mb[0], 64);
             assert_int_equal(policy.buffer_mb[6], KYMO_HOOK_BUFFER_LEAVE);
         }
         assert_int_equal(known, 1);
+        assert_int_equal(done, age == DONE ? 1 : 0);
         assert_int_equal(skipped, age == NEWER ? 1 : 0);
     }
 }

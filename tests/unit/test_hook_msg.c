@@ -50,40 +50,55 @@ static void test_buckets(void **state)
 
 static void test_policy(void **state)
 {
-    struct kymo_hook_policy p = good(), got;
+    struct kymo_hook_policy p = good();
+    union hook_msg got;
 
     (void)state;
     p.buffer_mb[0] = 64;
     p.buffer_mb[1] = KYMO_HOOK_BUFFER_MAX_MB + 1;
     assert_int_equal(hook_msg_parse(&p, sizeof p, sizeof p, &got), HOOK_MSG_POLICY);
-    assert_int_equal(got.version, 1);
-    assert_int_equal(got.mode, KYMO_HOOK_MODE_CONTINUOUS);
-    assert_int_equal(got.stall_limit_ns, 5);
-    assert_int_equal(got.buffer_mb[0], 64);
-    assert_int_equal(got.buffer_mb[1], KYMO_HOOK_BUFFER_LEAVE);
+    assert_int_equal(got.policy.version, 1);
+    assert_int_equal(got.policy.mode, KYMO_HOOK_MODE_CONTINUOUS);
+    assert_int_equal(got.policy.stall_limit_ns, 5);
+    assert_int_equal(got.policy.buffer_mb[0], 64);
+    assert_int_equal(got.policy.buffer_mb[1], KYMO_HOOK_BUFFER_LEAVE);
 }
 
 static void test_policy_is_clamped(void **state)
 {
-    struct kymo_hook_policy p = good(), got;
+    struct kymo_hook_policy p = good();
+    union hook_msg got;
 
     (void)state;
     p.mode = 77;
     p.stall_limit_ns = p.neff_max_bytes = p.neff_total_bytes = UINT64_MAX;
     p.hbm_core_count = p.hbm_device = p.hbm_core_first = UINT32_MAX;
     assert_int_equal(hook_msg_parse(&p, sizeof p, sizeof p, &got), HOOK_MSG_POLICY);
-    assert_int_equal(got.mode, KYMO_HOOK_MODE_NONE);
-    assert_int_equal(got.stall_limit_ns, HOOK_STALL_LIMIT_MAX_NS);
-    assert_int_equal(got.neff_max_bytes, HOOK_NEFF_MAX_BYTES);
-    assert_int_equal(got.hbm_core_count, 64);
+    assert_int_equal(got.policy.mode, KYMO_HOOK_MODE_NONE);
+    assert_int_equal(got.policy.stall_limit_ns, HOOK_STALL_LIMIT_MAX_NS);
+    assert_int_equal(got.policy.neff_max_bytes, HOOK_NEFF_MAX_BYTES);
+    assert_int_equal(got.policy.hbm_core_count, 64);
     p.version = 3; /* not what the ranges give */
     assert_int_equal(hook_msg_parse(&p, sizeof p, sizeof p, &got), HOOK_MSG_POLICY);
-    assert_int_equal(got.version, 0);
+    assert_int_equal(got.policy.version, 0);
+}
+
+static void test_neff_done(void **state)
+{
+    struct kymo_hook_neff_done done = {.header = {.size = sizeof done, .type = KYMO_HOOK_NEFF_DONE}, .model = 7};
+    union hook_msg got;
+
+    (void)state;
+    assert_int_equal(hook_msg_parse(&done, sizeof done, sizeof done, &got), HOOK_MSG_NEFF_DONE);
+    assert_int_equal(got.neff_done.model, 7);
+    done.header.size = 20;
+    assert_int_equal(hook_msg_parse(&done, 20, 20, &got), HOOK_MSG_BAD);
 }
 
 static void test_bad_packets(void **state)
 {
-    struct kymo_hook_policy p = good(), got;
+    struct kymo_hook_policy p = good();
+    union hook_msg got;
     uint8_t longer[KYMO_HOOK_PACKET_MAX] = {0};
 
     (void)state;
@@ -153,9 +168,11 @@ static void test_reasons(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_versions),          cmocka_unit_test(test_buckets),     cmocka_unit_test(test_policy),
-        cmocka_unit_test(test_policy_is_clamped), cmocka_unit_test(test_bad_packets), cmocka_unit_test(test_ids),
-        cmocka_unit_test(test_triggers),          cmocka_unit_test(test_reasons),
+        cmocka_unit_test(test_versions),  cmocka_unit_test(test_buckets),
+        cmocka_unit_test(test_policy),    cmocka_unit_test(test_policy_is_clamped),
+        cmocka_unit_test(test_neff_done), cmocka_unit_test(test_bad_packets),
+        cmocka_unit_test(test_ids),       cmocka_unit_test(test_triggers),
+        cmocka_unit_test(test_reasons),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
