@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "base/options.h"
+#include "base/sandbox.h"
 #include "pipeline/process.h"
-#include "pipeline/process_sandbox.h"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_EMPTY = 3 };
 
@@ -220,7 +220,7 @@ static int process(const struct args *args)
     };
     struct process_result result;
     struct kymo_err err = {0};
-    int r = args->sandbox ? process_sandbox_enter(&err) : 0;
+    int r = args->sandbox ? kymo_sandbox_enter(&err) : 0;
     r = r < 0 ? r : process_run(&options, &result, &err);
     if (r < 0) {
         report_failure(&report, &err);

@@ -11,6 +11,7 @@
     X(disable, "take the hook out of systemd units")                                                                   \
     X(enable, "put the hook into systemd units")                                                                       \
     X(export, "make CSV files, a Perfetto trace or a summary of a profile")                                            \
+    X(gather, "put the profiles of many ranks on one time axis")                                                       \
     X(import, "put a capture into a store and make its profiles")                                                      \
     X(neff, "show what a compiled program file holds")                                                                 \
     X(ntff, "show what a device profile file holds")                                                                   \

@@ -127,7 +127,7 @@ static int view_of_files(struct kymo_buf *b, const char *dir, const struct table
     return r < 0 ? r : kymo_buf_printf(b, "])");
 }
 
-static const char *sql_type(enum kymo_type type)
+const char *query_views_type(enum kymo_type type)
 {
     switch (type) {
     case KYMO_TYPE_INT64:
@@ -155,7 +155,7 @@ static int view_of_nothing(struct kymo_buf *b, const struct kymo_table *table)
 {
     int r = kymo_buf_printf(b, "CREATE VIEW \"%s\" AS SELECT ", table->name);
     for (size_t i = 0; i < table->column_count && r == 0; i++)
-        r = kymo_buf_printf(b, "%sNULL::%s AS \"%s\"", i ? ", " : "", sql_type(table->columns[i].type),
+        r = kymo_buf_printf(b, "%sNULL::%s AS \"%s\"", i ? ", " : "", query_views_type(table->columns[i].type),
                             table->columns[i].name);
     return r < 0 ? r : kymo_buf_printf(b, " WHERE false");
 }

@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "formats/schema/schema.h"
 
 #define QUERY_FILES_MAX 65536
 
@@ -16,5 +17,8 @@ int query_views_each(const char *dir, int (*run)(void *ctx, const char *sql, str
 
 /* Appends text in quotes, each quote inside doubled, and keeps the buffer NUL-terminated. */
 int query_views_quote(struct kymo_buf *b, const char *text, char quote) KYMO_MUST_CHECK;
+
+/* DuckDB's name of a column's type. */
+const char *query_views_type(enum kymo_type type);
 
 #endif

@@ -1,4 +1,4 @@
-#include "pipeline/process_sandbox.h"
+#include "base/sandbox.h"
 
 #include <errno.h>
 #include <seccomp.h>
@@ -136,7 +136,7 @@ static int load_filter(struct kymo_err *err)
     return r < 0 ? kymo_err_set(err, r, "the sandbox cannot be entered: %s", strerror(-r)) : 0;
 }
 
-int process_sandbox_enter(struct kymo_err *err)
+int kymo_sandbox_enter(struct kymo_err *err)
 {
     uint8_t digest[KYMO_SHA256_SIZE];
     /* OpenSSL reads its configuration and loads what that names when it is first used: now, not later. */

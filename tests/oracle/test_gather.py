@@ -1,0 +1,207 @@
+"""kymo-gather on jobs whose truth is known: offsets, skews, last arrivers, what is missing, and what is not certain."""
+
+import subprocess
+
+import duckdb
+import pytest
+
+import gather_job
+import profiles
+from gather_job import Rank, UNIX
+
+SPAN = 20 * 10**9
+
+
+def gather(output, *arguments, sandbox=True):
+    profiles.run(profiles.BIN / "kymo-gather", "--output", output, *(["--sandbox"] if sandbox else []), *arguments)
+    return output
+
+
+def rows(directory, table, columns="*", rest=""):
+    return duckdb.sql(f"SELECT {columns} FROM read_parquet('{directory / (table + '.parquet')}') {rest}").fetchall()
+
+
+def make_ranks(**kwargs):
+    """Two hosts, of which the second is 30 us ahead; devices run off their hosts by up to 80 ppm."""
+    hosts = ("a", "a", "b", "b")
+    drifts = (0.0, 35e-6, -80e-6, 12e-6)
+    return [Rank(k, hosts[k], drifts[k], UNIX + 10**9 * k, host_off=30_000 if hosts[k] == "b" else 0, **kwargs) for k in range(4)]
+
+
+def write_all(directory, ranks, syncs=5):
+    return [gather_job.write_profile(directory / f"r{r.number}@latest", r, syncs, SPAN, r.number) for r in ranks]
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("job")
+    ranks = make_ranks()
+    truth = gather_job.run_job(ranks, steps=20)
+    return ranks, truth, gather(directory / "parent", *write_all(directory, ranks))
+
+
+def test_offsets_and_drifts_are_within_their_bounds(job):
+    ranks, _, parent = job
+    got = rows(parent, "ClockMap", "offset_ns, drift_ppm, device_error_ns, error_bound_ns, method, contradict", "ORDER BY rank")
+    for r, (offset, drift, near, far, method, contradict) in zip(ranks, got, strict=True):
+        assert method == "line" and not contradict
+        assert abs(drift - r.drift * 1e6) < 0.2
+        for ts in (0, SPAN // 2, SPAN):
+            host = r.zero_unix + ts + r.drift * ts
+            assert abs(offset + ts + drift * 1e-6 * ts - host) <= near
+        assert near < 5 * gather_job.SYNC_ERROR and far == near + 50_000
+
+
+def test_slow_rank_comes_last(job):
+    ranks, truth, parent = job
+    got = rows(parent, "CollectiveSkew", "spread_ns, last_rank, error_bound_ns, significant, consistent, members, arrived,"
+               "last_arrival_ns, end_ns, transfer_ns, op_id, invocation, replica_group, missing_workers", "ORDER BY id")
+    assert len(got) == len(truth)
+    for (step, op, arrivals, end), g in zip(truth, got):
+        spread, last, bound, significant, consistent, members, arrived, last_at, end_at, transfer, op_id, place, group, missing = g
+        assert abs(spread - (max(arrivals) - min(arrivals))) <= bound
+        assert (last, significant, consistent, members, arrived, missing) == (2, True, True, 4, 4, None)
+        assert (op_id, place, group) == (op, step, "[0, 1, 2, 3]")
+        assert abs(last_at - max(arrivals)) <= bound and abs(end_at - end) <= bound and abs(transfer - 200_000) <= bound
+    members = rows(parent, "Member", "rank, worker, collectives, last_arrivals, caused_wait_ns", "ORDER BY rank")
+    assert [m[:4] for m in members] == [(0, 0, 60, 0), (1, 1, 60, 0), (2, 2, 60, 60), (3, 3, 60, 0)]
+    assert members[2][4] == sum(g[0] for g in got)
+
+
+def test_arrivals_are_within_their_bounds(job):
+    ranks, truth, parent = job
+    got = rows(parent, "CollectiveArrival", "collective_id, rank, arrival_ns, error_bound_ns, wait_ns, late_ns", "ORDER BY ALL")
+    assert len(got) == 4 * len(truth)
+    for collective, rank, arrival, bound, wait, late in got:
+        arrivals = truth[collective][2]
+        assert abs(arrival - arrivals[rank]) <= bound
+        assert wait >= 0 and late >= 0
+
+
+def test_every_arrival_waits_for_the_last(job):
+    _, _, parent = job
+    skew, arrival = (f"read_parquet('{parent / name}.parquet')" for name in ("CollectiveSkew", "CollectiveArrival"))
+    wrong = duckdb.sql(f"SELECT count(*) FROM {skew} s JOIN {arrival} a ON a.collective_id = s.id"
+                       " WHERE wait_ns + late_ns <> spread_ns OR arrival_ns + wait_ns <> last_arrival_ns").fetchone()[0]
+    assert wrong == 0
+
+
+def test_small_skews_are_marked(tmp_path):
+    """20 us late, and hosts whose clocks are good to 50 us each: not significant; on one host it is."""
+    ranks = make_ranks()
+    gather_job.run_job(ranks, steps=3, late=20_000)
+    parent = gather(tmp_path / "far", *write_all(tmp_path / "p", ranks))
+    assert all(s is False for s, in rows(parent, "CollectiveSkew", "significant"))
+    near = [Rank(k, "a", 0.0, UNIX) for k in range(4)]
+    gather_job.run_job(near, steps=3, late=70_000)
+    parent = gather(tmp_path / "near", *write_all(tmp_path / "q", near))
+    assert all(s is True and last == 2 for s, last in rows(parent, "CollectiveSkew", "significant, last_rank"))
+
+
+def test_unsynchronised_hosts_have_no_bound(tmp_path):
+    ranks = make_ranks(host_error=None)
+    gather_job.run_job(ranks, steps=2)
+    parent = gather(tmp_path / "parent", *write_all(tmp_path / "p", ranks))
+    assert all(row == (None, None) for row in rows(parent, "CollectiveSkew", "error_bound_ns, significant"))
+    assert any("not synchronised" in text for text, in rows(parent, "Warning", "message"))
+
+
+def test_missing_members_and_collectives(tmp_path):
+    """Rank 3 failed; rank 1 lost its last all-reduce; a directory holds no profile."""
+    ranks = make_ranks()
+    truth = gather_job.run_job(ranks, steps=4)
+    ranks[1].ops.pop()
+    dirs = write_all(tmp_path / "p", ranks)
+    junk = tmp_path / "junk@latest"
+    junk.mkdir()
+    (junk / "Metadata.parquet").write_bytes(b"PAR1 but no table PAR1")
+    members = tmp_path / "members"
+    members.write_text("".join(f"ready\tr{k}\t{dirs[k]}\t\n" for k in range(3)) + f"failed\tr3\t\tthe file is cut\nready\tjunk\t{junk}\t\n")
+    parent = gather(tmp_path / "parent", "--members", members)
+    states = dict(rows(parent, "Member", "profile, state"))
+    assert states == {"r0": "ready", "r1": "ready", "r2": "ready", "r3": "failed", "junk": "unreadable"}
+    got = rows(parent, "CollectiveSkew", "arrived, missing_workers, members", "ORDER BY id")
+    assert got == [(3, "[3]", 4)] * (len(truth) - 1) + [(2, "[1, 3]", 4)]
+    texts = "\n".join(text for text, in rows(parent, "Warning", "message"))
+    assert "r3 is failed: the file is cut" in texts and "junk is unreadable" in texts
+    assert "lack arrivals of workers 1, 3" in texts and "4 ranks, and 3 of them" in texts
+
+
+def test_different_programs_meet(tmp_path):
+    """MPMD: rank 0 and 1 run one NEFF, 2 and 3 another whose operations have other numbers; pairs and all of them meet."""
+    ranks = make_ranks()
+    for r in ranks:
+        r.neff = ("a" if r.number < 2 else "b") * 32
+        r.ops = []
+    now = UNIX + 5 * 10**9
+    pairs = "[[0, 1], [2, 3]]"
+    for step in range(5):
+        for r in ranks:
+            at = now + r.number * 200_000
+            r.ops.append((at, now + 10**6, 7 if r.number < 2 else 3, "AllReduce", 64, "[[0, 1, 2, 3]]"))
+            r.ops.append((at + 2 * 10**6, now + 4 * 10**6, 8 if r.number < 2 else 4, "AllGather", 32, pairs))
+        now += 10**7
+    parent = gather(tmp_path / "parent", *write_all(tmp_path / "p", ranks))
+    got = duckdb.sql(f"SELECT operation, replica_group, count(*), min(arrived), max(arrived), min(last_rank), max(last_rank), min(op_id)"
+                     f" FROM read_parquet('{parent}/CollectiveSkew.parquet') GROUP BY ALL ORDER BY ALL").fetchall()
+    assert got == [("AllGather", "[0, 1]", 5, 2, 2, 1, 1, 8), ("AllGather", "[2, 3]", 5, 2, 2, 3, 3, 4),
+                   ("AllReduce", "[0, 1, 2, 3]", 5, 4, 4, 3, 3, None)]
+
+
+def test_members_that_begin_an_execution_later(tmp_path):
+    """Rank 1 missed the first of four executions; its collectives are those of the others' second to fourth."""
+    ranks = make_ranks()
+    gather_job.run_job(ranks, steps=4)
+    ranks[1].ops = ranks[1].ops[3:]
+    ranks[1].first_execution = 1
+    dirs = write_all(tmp_path / "p", ranks)
+    for r, d in zip(ranks, dirs):
+        gather_job.write(d, "ExecutionInfo", {"execution_index": list(range(3 if r.number == 1 else 4))})
+    parent = gather(tmp_path / "parent", *dirs)
+    got = rows(parent, "CollectiveSkew", "arrived, consistent, last_rank", "ORDER BY id")
+    assert got == [(3, True, 2)] * 3 + [(4, True, 2)] * 9
+
+
+def test_without_a_clock(tmp_path):
+    ranks = make_ranks()
+    gather_job.run_job(ranks, steps=2)
+    dirs = [gather_job.write_profile(tmp_path / f"r{r.number}", r, 0 if r.number == 2 else 5, SPAN, 1) for r in ranks]
+    parent = gather(tmp_path / "parent", *dirs)
+    assert rows(parent, "ClockMap", "method, offset_ns, error_bound_ns", "WHERE rank = 2") == [("none", None, None)]
+    assert all(last != 2 and arrived == 4 for last, arrived in rows(parent, "CollectiveSkew", "last_rank, arrived"))
+
+
+def test_nothing_is_half_there(tmp_path):
+    """Another result is exchanged; a place with somebody's files is left alone."""
+    ranks = make_ranks()
+    gather_job.run_job(ranks, steps=1)
+    dirs = write_all(tmp_path / "p", ranks)
+    parent = gather(tmp_path / "parent", *dirs[:2])
+    assert len(rows(parent, "Member")) == 2
+    gather(tmp_path / "parent", *dirs)
+    assert len(rows(parent, "Member")) == 4
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["p", "parent"]
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / "thesis.txt").write_text("mine")
+    done = subprocess.run([profiles.BIN / "kymo-gather", "--output", kept, *dirs], capture_output=True, text=True)
+    assert done.returncode == 1 and "not replaced" in done.stderr and (kept / "thesis.txt").exists()
+
+
+def test_fleet_rows_of_a_profile(tmp_path):
+    cell = profiles.Cell("mlp", "trn2", 1, small=True)
+    tables, _ = profiles.make_tables(tmp_path, cell)
+    out = gather(tmp_path / "fleet", "--fleet", "--name", "p1", "--job", "train", "--host", "h", "--rank", "3", "--capture", "c",
+                 "--time", str(UNIX), tables)
+    for table in ("Summary", "Metadata", "OpcodeSummary", "Warning", "LossLedger", "NeffHeader"):
+        front = rows(out, table, "DISTINCT profile, job, host, rank, capture_id, time_unix_ns")
+        assert front == [("p1", "train", "h", 3, "c", UNIX)]
+        names = [c for c in rows(tables, table, "COLUMNS(*)", "LIMIT 0") or duckdb.sql(f"SELECT * FROM '{tables / table}.parquet'").columns]
+        fleet = duckdb.sql(f"SELECT * FROM '{out / table}.parquet'").columns
+        assert fleet[:6] == ["profile", "job", "host", "rank", "capture_id", "time_unix_ns"]
+        assert set(names) <= set(fleet) and len(set(fleet)) == len(fleet)
+        assert len(rows(out, table)) == len(rows(tables, table))
+    assert not (out / "Instruction.parquet").exists()
+    (n, wait, cost), = rows(tables, "WaitCause", "count(*), sum(wait_ns), sum(cost_ns)")
+    assert rows(out, "WaitCauseSummary", "sum(waits), sum(wait_ns), sum(cost_ns)") == [(n, wait, cost)]
+    assert all(cause for cause, in rows(out, "WaitCauseSummary", "cause", "WHERE in_table IS NOT NULL"))
