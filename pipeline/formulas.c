@@ -69,6 +69,59 @@ uint64_t formulas_cycles(int64_t time_ns, double clock_ghz)
     return time_ns > 0 ? (uint64_t)((double)time_ns * clock_ghz + 0.5) : 0;
 }
 
+double formulas_algorithm_bandwidth(uint64_t in_bytes, uint64_t out_bytes, int64_t duration_ns)
+{
+    return formulas_bytes_per_second(in_bytes > out_bytes ? in_bytes : out_bytes, duration_ns);
+}
+
+int64_t formulas_gap(int64_t later_ns, int64_t earlier_ns)
+{
+    return later_ns - earlier_ns;
+}
+
+int64_t formulas_clock_adjust(int64_t device_ns, int64_t sync_device_ns, int64_t sync_host_ns)
+{
+    return sync_host_ns + (device_ns - sync_device_ns);
+}
+
+double formulas_element_percent(double elements, unsigned rows, unsigned cols, double busy_cycles)
+{
+    return formulas_percent(elements, (double)rows * cols * busy_cycles);
+}
+
+double formulas_throttle_limit(int64_t k, int64_t n)
+{
+    if (n <= 0 || k >= n)
+        return 1;
+    return k > 0 ? (double)k / (double)n : 0;
+}
+
+void formulas_throttle_add(struct formulas_throttle *t, int64_t k, int64_t n, int64_t duration_ns)
+{
+    double weight = duration_ns > 0 ? (double)duration_ns : 0;
+    t->weighted += formulas_throttle_limit(k, n) * weight;
+    t->duration += weight;
+}
+
+double formulas_throttle_mean(const struct formulas_throttle *t)
+{
+    return formulas_ratio(t->weighted, t->duration);
+}
+
+double formulas_useful_read_percent(uint64_t hbm_read, uint64_t reload)
+{
+    return formulas_percent(reload < hbm_read ? (double)(hbm_read - reload) : 0, (double)hbm_read);
+}
+
+double formulas_rate_at(const struct formulas_transfer *transfers, size_t n, int64_t at_ns)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        if (transfers[i].start <= at_ns && at_ns < transfers[i].end)
+            sum += formulas_bytes_per_second(transfers[i].bytes, transfers[i].end - transfers[i].start);
+    return sum;
+}
+
 uint64_t formulas_rescale_delta(uint64_t delta, uint64_t expected_inc, uint64_t actual_inc)
 {
     if (!actual_inc)

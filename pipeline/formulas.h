@@ -6,6 +6,7 @@
 #define KYMO_PIPELINE_FORMULAS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "arch/arch.h"
@@ -32,6 +33,35 @@ double formulas_arithmetic_intensity(double hardware_flops, double transpose_flo
 double formulas_bandwidth_percent(double bytes, int64_t time_ns, double hbm_peak);
 double formulas_bytes_per_second(uint64_t bytes, int64_t duration_ns);
 uint64_t formulas_cycles(int64_t time_ns, double clock_ghz); /* rounded to the nearest */
+
+/* Collectives: max(in, out) / duration, bytes per second. */
+double formulas_algorithm_bandwidth(uint64_t in_bytes, uint64_t out_bytes, int64_t duration_ns);
+/* What lies between two times: start minus trigger, start of the downstream minus end of the upstream. */
+int64_t formulas_gap(int64_t later_ns, int64_t earlier_ns);
+/* Device time in the host's clock, by a point at which both were read. */
+int64_t formulas_clock_adjust(int64_t device_ns, int64_t sync_device_ns, int64_t sync_host_ns);
+/* Elements, not FLOPs, per element slot of the busy PE array: the hfu and mfu of FrameworkNode, percent. */
+double formulas_element_percent(double elements, unsigned rows, unsigned cols, double busy_cycles);
+
+/* A throttle notice allows k of n: 1 is no throttling. n 0 says nothing, which is no limit; above 1 there is none. */
+double formulas_throttle_limit(int64_t k, int64_t n);
+/* The mean of the limits weighted by duration: add each notice, then read. */
+struct formulas_throttle {
+    double weighted; /* sum of limit * duration */
+    double duration;
+};
+void formulas_throttle_add(struct formulas_throttle *t, int64_t k, int64_t n, int64_t duration_ns);
+double formulas_throttle_mean(const struct formulas_throttle *t); /* 0 when no time was added */
+
+/* HBM reads that were not reloads of what had been spilled, percent. */
+double formulas_useful_read_percent(uint64_t hbm_read, uint64_t reload);
+
+/* Sum of the rates of the transfers that are live at an instant, [start, end), bytes per second. */
+struct formulas_transfer {
+    int64_t start, end;
+    uint64_t bytes;
+};
+double formulas_rate_at(const struct formulas_transfer *transfers, size_t n, int64_t at_ns);
 
 /* Second generation: floor(delta * expected / actual) in 128 bits. actual 0: delta. */
 uint64_t formulas_rescale_delta(uint64_t delta, uint64_t expected_inc, uint64_t actual_inc);
