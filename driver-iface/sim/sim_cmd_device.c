@@ -55,6 +55,7 @@ static int fill_config(const struct sim_host *host, struct sim_device_config *co
         .seed = host->seed,
         .boot_unix_ns = kymo_clock_real_ns(),
         .drift = host->drift,
+        .notices = host->notices,
     };
     return host->truth ? kymo_file_mkdirs(host->truth, err) : 0;
 }

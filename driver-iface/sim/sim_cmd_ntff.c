@@ -24,7 +24,7 @@
 #define RANKS_MAX 64
 
 struct options {
-    struct kymo_option_list neffs, buffers; /* buffers: RING=MB */
+    struct kymo_option_list neffs, buffers, throttles, notices; /* buffers: RING=MB */
     const char *instance, *driver, *output, *truth;
     const char *slow_rank;
     uint64_t lnc, vnc, executions, events, seed, dge, rank;
@@ -37,6 +37,7 @@ struct run {
     const struct kymo_arch *arch;
     unsigned lnc, first_pcore, nd_idx, h2d_reasons;
     struct kymo_ring_sizes sizes;
+    struct sim_notices notices;
     struct kymo_ring_plan plan[KYMO_RING_PLAN_MAX];
     size_t plan_count;
     struct sim_image *images[NEFFS_MAX];
@@ -131,6 +132,7 @@ static const struct kymo_option rows[] = {
      .type = KYMO_OPTION_FLAG,
      .offset = offsetof(struct options, drift),
      .help = "Trn1, Inf2: clocks run off"},
+    SIM_NOTICES_ROWS(struct options, throttles, notices),
     {.name = "fail",
      .type = KYMO_OPTION_FLAG,
      .offset = offsetof(struct options, fail),
@@ -210,6 +212,7 @@ static struct sim_config config_of(const struct run *r)
                                .seed = r->o->seed,
                                .dge_notifications = r->o->dge != 0,
                                .drift = r->o->drift,
+                               .notices = r->notices,
                                .start_ps = START_PS};
 }
 
@@ -411,6 +414,8 @@ static int check_options(struct run *r, struct kymo_err *err)
     if (!kymo_version_valid(r->o->driver))
         return kymo_err_set(err, -EINVAL, "--driver %.64s: no version such as 2.31.0", r->o->driver);
     int rc = sim_buffers_parse(&r->o->buffers, &r->sizes, err);
+    if (rc >= 0)
+        rc = sim_notices_parse(&r->o->throttles, &r->o->notices, &r->notices, err);
     if (rc >= 0)
         rc = parse_slow(r, err);
     return rc < 0 ? rc : resolve(r, err);

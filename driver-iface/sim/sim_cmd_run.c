@@ -115,10 +115,21 @@ static void set_u64(const char *name, uint64_t v)
     (void)setenv(name, text, 1);
 }
 
+/* sim_notices_parse has bounded the lists. */
+static size_t add_list(const char **argv, size_t n, const char *option, const struct kymo_option_list *list)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        argv[n++] = option;
+        argv[n++] = list->items[i];
+    }
+    return n;
+}
+
 static void start_device_here(const struct sim_run *j, int ready)
 {
     char lnc[8], seed[24], fd[12];
-    const char *argv[ARGS_MAX] = {j->self, "device", "--socket", j->socket, "--instance", j->args.host.type};
+    const char *argv[ARGS_MAX + 2 * SIM_NOTICES_MAX] = {j->self,   "device",     "--socket",
+                                                        j->socket, "--instance", j->args.host.type};
     size_t n = 6;
 
     (void)snprintf(lnc, sizeof lnc, "%u", j->args.host.lnc);
@@ -135,6 +146,8 @@ static void start_device_here(const struct sim_run *j, int ready)
         }
     if (j->args.host.drift)
         argv[n++] = "--drift";
+    n = add_list(argv, n, "--throttle", &j->args.host.throttle_texts);
+    n = add_list(argv, n, "--notice", &j->args.host.notice_texts);
     (void)fcntl(ready, F_SETFD, 0);
     (void)execv(j->self, (char *const *)(uintptr_t)argv);
     _exit(127);

@@ -135,6 +135,9 @@ static void index_ring(struct sim_capture *cap, size_t i)
     case KYMO_RING_DMA:
         cap->by_use.dma[p][plan->engine_index % SIM_DMA_ENGINES] = at;
         break;
+    case KYMO_RING_THROTTLE:
+        cap->by_use.throttle[p] = at;
+        break;
     case KYMO_RING_H2D_DMA:
         cap->by_use.h2d = at;
         break;
@@ -272,6 +275,7 @@ static int prepare_core(struct sim_core *c, struct sim_pcore *p, const struct si
         if (e->image->count)
             sim_agenda_set(&p->exec->agenda, sim_leaf_engine(p, n), ps + p->pcore_idx * CORE_SKEW_PS + n * 1000u);
     }
+    sim_notices_begin(c, p, ps);
     return reset_block_runs(p, err);
 }
 
@@ -307,6 +311,8 @@ void sim_exec_step(struct sim_core *c, struct sim_execution *x, unsigned leaf, u
         sim_engine_step(c, p, actor, ps);
     else if (actor == SIM_LEAF_CC)
         sim_cc_step(c, x, ps);
+    else if (actor == SIM_LEAF_NOTICE)
+        sim_notices_step(c, p, ps);
     else
         sim_dma_step(c, p, actor - SIM_LEAF_DMA, ps);
 }
@@ -318,7 +324,7 @@ static int run(struct sim_core *c, struct sim_execution *x, uint64_t *now, struc
     while (!x->failed && !x->error) {
         unsigned leaf = sim_agenda_first(a);
         uint64_t ps = a->key[leaf];
-        if (ps == SIM_NEVER)
+        if (ps == SIM_NEVER || sim_notices_only(a))
             return sim_exec_check_halted(c, x->first, err);
         if (ps > limit)
             return kymo_err_set(err, -ETIMEDOUT, "the execution takes more than an hour of device time");
@@ -379,6 +385,8 @@ int sim_core_execute(struct sim_core *c, unsigned first_pcore, struct sim_image 
     struct sim_execution *x = &c->execs[first_pcore];
     uint64_t start = c->now[first_pcore], now = start;
     r = run(c, x, &now, err);
+    for (unsigned p = 0; r >= 0 && !x->failed && p < c->config.lnc; p++)
+        sim_notices_end(c, &c->pcores[first_pcore + p], now);
     c->now[first_pcore] = now;
     x->err = NULL;
     if (r < 0)

@@ -16,6 +16,7 @@
 #include "arch/ring.h"
 #include "base/err.h"
 #include "driver-iface/sim/sim_image.h"
+#include "driver-iface/sim/sim_notices.h"
 
 struct sim_core;
 
@@ -44,6 +45,7 @@ struct sim_config {
     bool drift;             /* Trn1/Inf2: clocks run off by a per-engine factor */
     uint64_t start_ps;      /* device time at creation */
     double slow_factor;     /* a slow rank stretches compute by it, 0.01 to 100; 0 means 1 */
+    struct sim_notices notices;
 };
 
 int sim_core_new(const struct sim_config *config, struct sim_core **ret, struct kymo_err *err) KYMO_MUST_CHECK;

@@ -193,6 +193,7 @@ static int make_core(struct sim_device *d, struct logical_core *l, const struct 
         .drift = d->config.drift,
         .start_ps = start_of(d, l->nd_idx),
         .slow_factor = 1.0,
+        .notices = d->config.notices,
     };
     int r = 0;
 

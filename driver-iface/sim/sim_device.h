@@ -27,6 +27,7 @@ struct sim_device_config {
     uint64_t seed;
     uint64_t boot_unix_ns; /* host time at which the simulated clocks start */
     bool drift;
+    struct sim_notices notices;
 };
 
 /* The strings of config must outlive the device. -EINVAL when the lnc does not exist on the generation. */

@@ -4,7 +4,6 @@
 #define ISSUE_GAP_CYCLES 2 /* of the core clock, between an end and the next issue (G) */
 #define STATUS_START 2
 #define STATUS_END 3
-#define ERROR_ID_FAIL 8 /* PSUM collision */
 
 static void emit_start(struct sim_pcore *p, struct sim_engine *e, const struct sim_op *op, uint64_t ps)
 {
@@ -48,10 +47,7 @@ static void emit_dge(const struct sim_core *c, struct sim_pcore *p, struct sim_e
 static void fail_here(struct sim_pcore *p, uint64_t ps)
 {
     p->exec->failed = true;
-    uint64_t ts;
-    if (p->capture)
-        (void)sim_ring_emit(p->capture, p->capture->by_use.error[p->pcore_idx], NULL,
-                            sim_record_tpb_error(ERROR_ID_FAIL, p->instructions), ps, &ts);
+    sim_notices_error(p, SIM_TPB_PSUM_COLLISION, p->instructions, ps);
 }
 
 static void apply_updates(struct sim_core *c, struct sim_pcore *p, struct sim_engine *e, const struct sim_op *op,
@@ -73,6 +69,8 @@ static void begin(struct sim_core *c, struct sim_pcore *p, struct sim_engine *e,
     const struct sim_op *op = &e->ops[e->pc];
     uint64_t duration = op->compute ? (uint64_t)op->duration_ps * p->exec->slow_16 >> 16 : op->duration_ps;
     duration += duration * (sim_random(c) & 0xFF) >> 12; /* up to 6 % more */
+    if (op->compute)
+        duration = sim_notices_stretch(c, p, ps, duration);
     e->state = SIM_ENGINE_RUN;
     e->run++;
     if (p->capture)

@@ -10,6 +10,7 @@
 #include "arch/arch.h"
 #include "base/err.h"
 #include "base/options.h"
+#include "driver-iface/sim/sim_notices.h"
 
 #define SIM_HOST_DRIVER "2.31.0" /* unless KYMO_SIM_DRIVER_VERSION or --driver names another */
 
@@ -17,10 +18,12 @@ struct sim_host {
     const char *type, *driver, *truth, *sysfs;
     uint64_t lnc_asked, seed;
     bool drift;
+    struct kymo_option_list throttle_texts, notice_texts;
     /* filled by sim_host_check */
     const struct kymo_instance *instance;
     const struct kymo_arch *arch;
     unsigned lnc;
+    struct sim_notices notices;
 };
 
 /* Rows for a structure T that holds a struct sim_host by the name of member. */
@@ -59,12 +62,13 @@ struct sim_host {
          .def = "1",                                                                                                   \
          .offset = offsetof(T, member.seed),                                                                           \
          .help = "seed of the models"},                                                                                \
-    {                                                                                                                  \
-        .name = "drift", .type = KYMO_OPTION_FLAG, .offset = offsetof(T, member.drift),                                \
-        .help = "let the clocks of Trn1 and Inf2 run off"                                                              \
-    }
+        {.name = "drift",                                                                                              \
+         .type = KYMO_OPTION_FLAG,                                                                                     \
+         .offset = offsetof(T, member.drift),                                                                          \
+         .help = "let the clocks of Trn1 and Inf2 run off"},                                                           \
+        SIM_NOTICES_ROWS(T, member.throttle_texts, member.notice_texts)
 
-/* Fills instance, arch and lnc. -EINVAL with the option and the reason. */
+/* Fills instance, arch, lnc and notices. -EINVAL with the option and the reason. */
 int sim_host_check(struct sim_host *host, struct kymo_err *err) KYMO_MUST_CHECK;
 
 #endif

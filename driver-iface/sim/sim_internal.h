@@ -18,10 +18,14 @@
 #define SIM_DMA_INFLIGHT 16
 #define SIM_TRANSFERS_MAX 65536
 #define SIM_PSUM_BANKS 8
+#define SIM_TPB_PSUM_COLLISION 8
+#define SIM_TPB_SEQUENCER 9 /* and above: errors of a sequencer */
 
-/* Actors of a run: engines at 0, the CC-cores' streams at 5, DMA engines at 8, second core of the pair 32 further. */
+/* Actors of a run: engines at 0, the CC-cores' streams at 5, throttling and notices at 6, DMA engines at 8, second core
+ * of the pair 32 further. */
 #define SIM_LEAVES 64
 #define SIM_LEAF_CC 5
+#define SIM_LEAF_NOTICE 6
 #define SIM_LEAF_DMA 8
 #define SIM_CC_CORES_MAX 16
 #define SIM_CC_QUEUE 64 /* collectives that wait on one stream */
@@ -42,7 +46,7 @@ struct sim_capture {
     uint64_t emitted;
     struct sim_truth_counts counts;
     struct { /* ring by use; -1: not planned */
-        int16_t instruction[2], event[2], error[2], status[2], dma[2][SIM_DMA_ENGINES], h2d,
+        int16_t instruction[2], event[2], error[2], status[2], throttle[2], dma[2][SIM_DMA_ENGINES], h2d,
             cc_instruction[SIM_CC_CORES_MAX], cc_event[SIM_CC_CORES_MAX]; /* by CC-core of the device */
     } by_use;
 };
@@ -130,6 +134,8 @@ struct sim_pcore {
     struct sim_update_note (*history)[SIM_HISTORY]; /* allocated when a truth with detail is armed */
     uint32_t history_count[SIM_SYNC_TARGETS];
     uint64_t instructions, fail_at;
+    uint64_t origin_ps;                    /* start of the execution */
+    uint64_t notice_next[SIM_NOTICES_MAX]; /* when each begins next */
 };
 
 struct sim_h2d {
@@ -207,6 +213,10 @@ static inline unsigned sim_leaf_engine(const struct sim_pcore *p, unsigned e)
 {
     return p->pcore_idx * SIM_LEAF_CORE + e;
 }
+static inline unsigned sim_leaf_notice(const struct sim_pcore *p)
+{
+    return p->pcore_idx * SIM_LEAF_CORE + SIM_LEAF_NOTICE;
+}
 static inline unsigned sim_leaf_dma(const struct sim_pcore *p, unsigned e)
 {
     return p->pcore_idx * SIM_LEAF_CORE + SIM_LEAF_DMA + e;
@@ -270,6 +280,16 @@ void sim_cc_release(struct sim_execution *x, unsigned stream, uint64_t ps);
 /* sim_joint.c: rank x->rank is at collective `op` of its core 0 or 1. */
 void sim_joint_arrive(struct sim_execution *x, const struct sim_core_image *ci, const struct sim_cc_op *op,
                       uint64_t ps);
+
+/* sim_notices.c */
+void sim_notices_begin(struct sim_core *c, struct sim_pcore *p, uint64_t ps);
+void sim_notices_step(struct sim_core *c, struct sim_pcore *p, uint64_t ps);
+void sim_notices_end(struct sim_core *c, struct sim_pcore *p, uint64_t ps); /* spans that hold end with the execution */
+/* Nothing else will happen: notices to come keep no execution alive. */
+bool sim_notices_only(const struct sim_agenda *a);
+void sim_notices_error(struct sim_pcore *p, uint8_t id, uint64_t metadata, uint64_t ps);
+/* How long compute work takes that begins at ps and would take work ps unthrottled. */
+uint64_t sim_notices_stretch(const struct sim_core *c, const struct sim_pcore *p, uint64_t ps, uint64_t work);
 
 /* sim_psum.c */
 void sim_psum_use(struct sim_pcore *p, const struct sim_op *op, uint32_t row);

@@ -109,17 +109,22 @@ static struct sim_joint_rank *next_rank(struct sim_joint *j, uint64_t *ret_ps)
 {
     struct sim_joint_rank *best = NULL;
     uint64_t first = SIM_NEVER;
+    bool alive = false; /* some rank has more than notices to come */
     for (unsigned r = 0; r < j->n; r++) {
         struct sim_joint_rank *k = &j->ranks[r];
         const struct sim_agenda *a = &exec_of(k)->agenda;
         uint64_t ps = a->key[sim_agenda_first(a)];
-        if (ps == SIM_NEVER || is_over(k) || ps - k->skew_ps >= first)
+        if (ps == SIM_NEVER || is_over(k))
+            continue;
+        bool only = sim_notices_only(a);
+        alive |= !only;
+        if (ps - k->skew_ps >= first || (only && sim_exec_check_halted(k->core, k->first_pcore, NULL) == 0))
             continue;
         first = ps - k->skew_ps;
         best = k;
         *ret_ps = ps;
     }
-    return best;
+    return alive ? best : NULL;
 }
 
 static void run_all(struct sim_joint *j)
@@ -150,6 +155,8 @@ static void settle(struct sim_joint *j)
     for (unsigned r = 0; r < j->n; r++) {
         struct sim_joint_rank *k = &j->ranks[r];
         struct sim_execution *x = exec_of(k);
+        for (unsigned p = 0; k->error == 0 && !x->failed && p < k->core->config.lnc; p++)
+            sim_notices_end(k->core, &k->core->pcores[k->first_pcore + p], k->result->end_ps);
         k->core->now[k->first_pcore] = k->result->end_ps;
         if (k->error == 0 && x->failed)
             k->result->status = SIM_STATUS_WITH_ERROR;

@@ -1,6 +1,13 @@
 #include "driver-iface/sim/sim_record.h"
 
-enum { TYPE_DMA = 0x02, TYPE_ENGINE = 0x04, TYPE_AXI = 0x1B, TYPE_TPB_ERROR = 0x1F };
+enum {
+    TYPE_DMA = 0x02,
+    TYPE_ERROR = 0x03,
+    TYPE_ENGINE = 0x04,
+    TYPE_AXI = 0x1B,
+    TYPE_HAM = 0x1E,
+    TYPE_TPB_ERROR = 0x1F
+};
 enum { WHAT_START = 0, WHAT_END = 1, WHAT_EXPLICIT = 2, WHAT_SYNC = 3 };
 #define PC_MASK 0xFFFFFu
 #define HINT_SHIFT 20
@@ -76,4 +83,20 @@ uint64_t sim_record_cc_notice(uint32_t op, uint64_t sequence, int end)
 uint64_t sim_record_tpb_error(uint8_t id, uint64_t metadata)
 {
     return record(TYPE_TPB_ERROR, id | (uint32_t)(metadata & 0xFFFF) << 8, (uint32_t)(metadata >> 16));
+}
+
+uint64_t sim_record_error(int warning, uint8_t group, uint16_t block, uint32_t word)
+{
+    uint32_t low = (group & 7u) | (warning ? 8u | (block & 0x3FFu) << 8 : (block & 0x3FFu) << 4);
+    return record(TYPE_ERROR, low, word);
+}
+
+uint64_t sim_record_custom(enum kymo_engine e, uint32_t pc, uint16_t sub_id, uint16_t extended_hint)
+{
+    return record(engine_type(e, WHAT_EXPLICIT), pc & PC_MASK, sub_id | (uint32_t)extended_hint << 16);
+}
+
+uint64_t sim_record_ham(uint8_t k, uint8_t n, uint8_t throttle_class, uint32_t duration_ns)
+{
+    return record(TYPE_HAM, k | (uint32_t)n << 8 | (uint32_t)throttle_class << 16, duration_ns);
 }

@@ -30,5 +30,9 @@ uint64_t sim_record_cc_end(uint32_t pc, unsigned instr);
 /* A collective begins or ends: number of the op (10 bits) and of the collective on its stream (26 bits). */
 uint64_t sim_record_cc_notice(uint32_t op, uint64_t sequence, int end);
 uint64_t sim_record_tpb_error(uint8_t id, uint64_t metadata);
+/* The records of FORMAT.md's section on notices. */
+uint64_t sim_record_error(int warning, uint8_t group, uint16_t block, uint32_t word);
+uint64_t sim_record_custom(enum kymo_engine e, uint32_t pc, uint16_t sub_id, uint16_t extended_hint);
+uint64_t sim_record_ham(uint8_t k, uint8_t n, uint8_t throttle_class, uint32_t duration_ns);
 
 #endif

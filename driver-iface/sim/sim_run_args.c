@@ -219,8 +219,9 @@ static int check_cores(struct sim_run *j, struct kymo_err *err)
     if (a->first_core >= cores || a->ranks > cores - a->first_core)
         return kymo_err_set(err, -EINVAL, "--ranks %llu from core %llu on: %s has %u logical cores",
                             (unsigned long long)a->ranks, (unsigned long long)a->first_core, a->host.type, cores);
-    if (a->device && (a->host.truth || a->host.sysfs || a->host.driver || a->host.drift))
-        return kymo_err_set(err, -EINVAL, "--device: --truth, --sysfs, --driver and --drift are that process's");
+    if (a->device && (a->host.truth || a->host.sysfs || a->host.driver || a->host.drift || a->host.notices.count))
+        return kymo_err_set(
+            err, -EINVAL, "--device: --truth, --sysfs, --driver, --drift, --throttle and --notice are that process's");
     return 0;
 }
 

@@ -24,6 +24,8 @@ static void drop_tables(struct sim_truth *t)
     kymo_free(t->cc_instrs.rows);
     kymo_free(t->cc_events.rows);
     kymo_free(t->status.rows);
+    kymo_free(t->throttles.rows);
+    kymo_free(t->errors.rows);
     kymo_free(t->edges.rows);
     for (size_t i = 0; i < t->image_count; i++)
         sim_image_free(t->images[i]);
@@ -211,6 +213,22 @@ void sim_truth_status(struct sim_truth *t, uint8_t pcore, bool end, bool stored,
     if (ROOM(t, status, SIM_TRUTH_DETAIL_MAX))
         t->status.rows[t->status.count++] = (struct sim_truth_status_row){
             .pcore = pcore, .end = end, .stored = stored, .execution = t->execution - 1, .ts_ps = ts_ps};
+}
+
+void sim_truth_throttle(struct sim_truth *t, const struct sim_truth_throttle *row)
+{
+    if (!ROOM(t, throttles, SIM_TRUTH_DETAIL_MAX))
+        return;
+    t->throttles.rows[t->throttles.count] = *row;
+    t->throttles.rows[t->throttles.count++].execution = t->execution - 1;
+}
+
+void sim_truth_error(struct sim_truth *t, const struct sim_truth_error *row)
+{
+    if (!ROOM(t, errors, SIM_TRUTH_DETAIL_MAX))
+        return;
+    t->errors.rows[t->errors.count] = *row;
+    t->errors.rows[t->errors.count++].execution = t->execution - 1;
 }
 
 void sim_truth_edge(struct sim_truth *t, enum sim_edge kind, uint32_t from, uint32_t to, uint32_t detail)

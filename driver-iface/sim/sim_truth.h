@@ -45,7 +45,7 @@ struct sim_ring_state {
 /* Rows of each table, counted with and without detail. */
 struct sim_truth_counts {
     uint64_t instructions, dma_packets, dma_bytes, dma_transfers, semaphores, host_dma, host_dma_bytes, status,
-        executions, cc_ops, cc_instructions, cc_events;
+        throttles, errors, executions, cc_ops, cc_instructions, cc_events;
 };
 
 struct sim_truth_ids {
@@ -131,6 +131,22 @@ void sim_truth_cc_instr_end(struct sim_truth *t, uint32_t row, uint64_t end_ps, 
 void sim_truth_cc_event(struct sim_truth *t, const struct sim_truth_sync *row);
 
 void sim_truth_status(struct sim_truth *t, uint8_t pcore, bool end, bool stored, uint64_t ts_ps);
+
+struct sim_truth_throttle {
+    uint8_t pcore, id, k, n, stored;
+    uint32_t execution; /* set by the sink */
+    uint64_t start_ps, end_ps;
+};
+void sim_truth_throttle(struct sim_truth *t, const struct sim_truth_throttle *row);
+
+struct sim_truth_error {
+    uint8_t pcore, kind, id, stored; /* kind: enum sim_notice_kind; id: of interrupts and warnings their group */
+    uint16_t block;
+    uint32_t execution; /* set by the sink */
+    uint64_t metadata;  /* of custom notifications the pc */
+    uint64_t ts_ps;
+};
+void sim_truth_error(struct sim_truth *t, const struct sim_truth_error *row);
 
 enum sim_edge { SIM_EDGE_SEMAPHORE, SIM_EDGE_DMA_TRIGGER, SIM_EDGE_DMA_WAIT, SIM_EDGE_PSUM };
 /* detail: semaphore edges: the update's row in semaphores.tsv; PSUM edges: bank bits. */

@@ -36,6 +36,8 @@ struct sim_truth {
     SIM_TABLE(struct sim_truth_cc_instr) cc_instrs;
     SIM_TABLE(struct sim_truth_sync) cc_events;
     SIM_TABLE(struct sim_truth_status_row) status;
+    SIM_TABLE(struct sim_truth_throttle) throttles;
+    SIM_TABLE(struct sim_truth_error) errors;
     SIM_TABLE(struct sim_truth_edge_row) edges;
 };
 

@@ -150,6 +150,15 @@ static uint64_t time_status(const struct sim_truth *t, size_t row)
     return t->status.rows[row].ts_ps;
 }
 
+static uint64_t time_throttle(const struct sim_truth *t, size_t row)
+{
+    return t->throttles.rows[row].start_ps;
+}
+static uint64_t time_error(const struct sim_truth *t, size_t row)
+{
+    return t->errors.rows[row].ts_ps;
+}
+
 static uint64_t time_cc_op(const struct sim_truth *t, size_t row)
 {
     return t->cc_ops.rows[row].start_ps;
@@ -163,7 +172,20 @@ static uint64_t time_cc_event(const struct sim_truth *t, size_t row)
     return t->cc_events.rows[row].ts_ps;
 }
 
-enum { BY_INSTR, BY_TRANSFER, BY_PACKET, BY_SYNC, BY_H2D, BY_STATUS, BY_CC_OP, BY_CC_INSTR, BY_CC_EVENT, BY_MAX };
+enum {
+    BY_INSTR,
+    BY_TRANSFER,
+    BY_PACKET,
+    BY_SYNC,
+    BY_H2D,
+    BY_STATUS,
+    BY_CC_OP,
+    BY_CC_INSTR,
+    BY_CC_EVENT,
+    BY_THROTTLE,
+    BY_ERROR,
+    BY_MAX
+};
 
 struct writer {
     const struct sim_truth *t;
@@ -356,6 +378,19 @@ static void put_cc_instr(struct out *o, const struct writer *w, const struct sim
     put(o, "\n");
 }
 
+static void put_throttle(struct out *o, const struct sim_truth_throttle *r)
+{
+    put(o, "%u\t%s\t%u\t%u\t%" PRIu64 "\t%" PRIu64 "\t%u\t%u\n", r->pcore, sim_throttle_class_name(r->id), r->k, r->n,
+        r->start_ps, r->end_ps, r->execution, r->stored);
+}
+
+static void put_error(struct out *o, const struct sim_truth_error *r)
+{
+    put(o, "%u\t%s\t%u\t%u\t%" PRIu64 "\t%" PRIu64 "\t%u\t%u\n", r->pcore,
+        sim_notice_kind_name((enum sim_notice_kind)r->kind), r->id, r->block, r->metadata, r->ts_ps, r->execution,
+        r->stored);
+}
+
 static void put_row(struct out *o, const struct writer *w, int table, size_t row)
 {
     const struct sim_truth *t = w->t;
@@ -383,6 +418,12 @@ static void put_row(struct out *o, const struct writer *w, int table, size_t row
         break;
     case BY_CC_EVENT:
         put_sync(o, &t->cc_events.rows[row]);
+        break;
+    case BY_THROTTLE:
+        put_throttle(o, &t->throttles.rows[row]);
+        break;
+    case BY_ERROR:
+        put_error(o, &t->errors.rows[row]);
         break;
     default: {
         const struct sim_truth_status_row *r = &t->status.rows[row];
@@ -432,6 +473,8 @@ static const struct table {
     [BY_CC_EVENT] = {"cc_events.tsv",
                      "core_idx\tsource\tid\tis_semaphore\tmode\tvalue\toperation\ttiming\tts_ps\tstored\n",
                      time_cc_event},
+    [BY_THROTTLE] = {"throttle.tsv", "pcore_idx\ttype\tk\tn\tstart_ps\tend_ps\texecution\tstored\n", time_throttle},
+    [BY_ERROR] = {"errors.tsv", "pcore_idx\tkind\tid\tblock_id\tmetadata\tts_ps\texecution\tstored\n", time_error},
 };
 
 static size_t table_rows(const struct sim_truth *t, int table)
@@ -444,7 +487,9 @@ static size_t table_rows(const struct sim_truth *t, int table)
                                    [BY_STATUS] = t->status.count,
                                    [BY_CC_OP] = t->cc_ops.count,
                                    [BY_CC_INSTR] = t->cc_instrs.count,
-                                   [BY_CC_EVENT] = t->cc_events.count};
+                                   [BY_CC_EVENT] = t->cc_events.count,
+                                   [BY_THROTTLE] = t->throttles.count,
+                                   [BY_ERROR] = t->errors.count};
     return counts[table];
 }
 
@@ -548,6 +593,7 @@ static int write_sums(struct writer *w, const char *dir, struct kymo_err *err)
         put(&o, "host_dma bytes\t%" PRIu64 "\nstatus rows\t%" PRIu64 "\n", n->host_dma_bytes, n->status);
         put(&o, "cc_ops rows\t%" PRIu64 "\ncc_instructions rows\t%" PRIu64 "\ncc_events rows\t%" PRIu64 "\n", n->cc_ops,
             n->cc_instructions, n->cc_events);
+        put(&o, "throttle rows\t%" PRIu64 "\nerrors rows\t%" PRIu64 "\n", n->throttles, n->errors);
     }
     int closed = out_close(&o);
     return r < 0 ? r : closed;
