@@ -6,13 +6,16 @@
 #include "pipeline/flow.h"
 #include "pipeline/job.h"
 #include "pipeline/lod_tables.h"
+#include "pipeline/timeline_warnings.h"
 
 #define BATCH 4096
 
 /* One row per consumer, in the order in which they are called; NULL ends it. */
 static const struct consumer *const list[] = {
-    &lod_consumer,
-    &flow_consumer,
+    &throttle_summary,  /* ThrottleSummary */
+    &timeline_warnings, /* TimelineWarning */
+    &lod_consumer,      /* LevelOfDetail */
+    &flow_consumer,     /* Flow, WaitCause */
     NULL,
 };
 #define LIST_MAX (sizeof list / sizeof *list)

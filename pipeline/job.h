@@ -7,10 +7,12 @@
 #include "pipeline/dma_queues.h"
 #include "pipeline/input.h"
 #include "pipeline/ledger.h"
+#include "pipeline/notices.h"
 #include "pipeline/partials.h"
 #include "pipeline/process.h"
 #include "pipeline/program.h"
 #include "pipeline/scan.h"
+#include "pipeline/settings.h"
 #include "pipeline/spill.h"
 #include "pipeline/statics.h"
 #include "pipeline/summary.h"
@@ -30,6 +32,7 @@ struct job {
     struct process_result *result;
     const char *dir; /* where tables are made */
     struct parquet_options parquet;
+    struct settings settings;
     struct input *in;
     struct warnings *warnings;
     struct timebase timebase;
@@ -42,7 +45,8 @@ struct job {
     struct partials *partials;
     struct consumers *consumers;
     struct ledger ledger;
-    uint64_t backwards; /* events that end before they start */
+    struct spill *throttles; /* notices_throttle, by start; NULL: none */
+    uint64_t backwards;      /* events that end before they start */
     struct spill *triggers[INPUT_CORES_MAX]
                           [KYMO_ENGINE_MAX]; /* job_trigger, by number of the trigger on its engine; NULL: no DMA */
 };

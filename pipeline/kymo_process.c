@@ -120,7 +120,7 @@ static void report_failure(const struct report *r, const struct kymo_err *err)
 
 struct args {
     const char *ntff, *output, *manifest, *name;
-    struct kymo_option_list neffs;
+    struct kymo_option_list neffs, settings;
     uint64_t split_rows, progress_fd;
     bool sandbox;
 };
@@ -158,6 +158,12 @@ static const struct kymo_option rows[] = {
      .arg = "N",
      .offset = offsetof(struct args, split_rows),
      .help = "split tables into files of N rows"},
+    {.name = "set",
+     .type = KYMO_OPTION_LIST,
+     .arg = "NAME=N",
+     .check = settings_check,
+     .offset = offsetof(struct args, settings),
+     .help = "change a condition of the table TimelineWarning, see above"},
     {.name = "progress-fd",
      .type = KYMO_OPTION_U64,
      .arg = "N",
@@ -177,7 +183,7 @@ static const struct kymo_options spec = {
     .about =
         "Makes one directory of Parquet tables from one device profile. Started by kymo process and the collector.\n"
         "Serious warnings (missing inputs, lost records) are on stderr too, all are in the table Warning.\n"
-        "Exit code: 0 done, 1 failed, 2 wrong usage, 3 the profile is empty.",
+        "Exit code: 0 done, 1 failed, 2 wrong usage, 3 the profile is empty.\n" SETTINGS_HELP,
     .rows = rows,
 };
 
@@ -204,6 +210,10 @@ static int finish_stdout(int code)
 
 static int process(const struct args *args)
 {
+    struct settings settings;
+    settings_defaults(&settings);
+    for (size_t i = 0; i < args->settings.n; i++)
+        (void)!settings_set(&settings, args->settings.items[i], NULL); /* the option's check has seen them */
     struct report report = {.fd = args->progress_fd ? (int)args->progress_fd : -1};
     const struct process_options options = {
         .ntff = args->ntff,
@@ -213,6 +223,7 @@ static int process(const struct args *args)
         .output = args->output,
         .name = args->name,
         .split_rows = args->split_rows,
+        .settings = &settings,
         .progress = report_progress,
         .warning = report_warning,
         .loss = report_loss,

@@ -90,9 +90,12 @@ static struct sums sums_of(const struct input *in, const struct scan_ring *r, co
         (instruction && r->ring.kind == NTFF__RING_KIND__RING_INSTRUCTION && r->ring.pcore_idx < in->cores) ||
         (kind == RECORD_EVENT_SEMAPHORE && r->ring.kind == NTFF__RING_KIND__RING_EVENT &&
          r->ring.pcore_idx < in->cores);
+    bool notice = kind == RECORD_HAM || kind == RECORD_ERROR || kind == RECORD_TPB_ERROR;
     if (kind == RECORD_UNKNOWN)
         s.unknown = s.stored;
-    else if (!in_table)
+    else if (kind == RECORD_EXPLICIT)
+        s.other = s.stored - r->customs;
+    else if (!in_table && !notice)
         s.other = s.stored;
     return s;
 }
@@ -142,16 +145,14 @@ static const char *cause_of(const struct scan_ring *r, bool known, uint64_t lost
     return known || r->gaps ? "ring_full" : "";
 }
 
-/* Span of the loss: from the first mark, or the ring's last record when the loss is at its end, to the last mark or the
- * profile's end. */
-static void put_span(struct parquet_row *row, const struct scan *scan, const struct scan_ring *r,
-                     const struct timebase *tb)
+void ledger_span(const struct scan *scan, const struct scan_ring *r, const struct timebase *tb, int64_t *ret_from,
+                 int64_t *ret_to)
 {
     uint64_t last_stored = r->first_ps <= r->last_ps ? r->last_ps : scan->first_ps;
     uint64_t from = r->gaps ? r->gap_first_ps : last_stored;
     uint64_t to = r->gaps && r->gap_last_ps < last_stored ? r->gap_last_ps : scan->last_ps;
-    parquet_row_int(row, KYMO_LOSS_LEDGER_FIRST_TS, timebase_ns(tb, from));
-    parquet_row_int(row, KYMO_LOSS_LEDGER_LAST_TS, timebase_ns(tb, to));
+    *ret_from = timebase_ns(tb, from);
+    *ret_to = timebase_ns(tb, to);
 }
 
 static void warn_ring(const struct scan_ring *r, const char *label, bool known, uint64_t lost, struct warnings *w)
@@ -218,8 +219,12 @@ static int write_ring(struct parquet_row *row, struct ledger *l, const struct in
         parquet_row_int(row, KYMO_LOSS_LEDGER_LOST_RECORDS, (int64_t)lost);
     }
     parquet_row_int(row, KYMO_LOSS_LEDGER_LOST_UNKNOWN, !known);
-    if (lost || (!known && r->gaps))
-        put_span(row, scan, r, tb);
+    if (lost || (!known && r->gaps)) {
+        int64_t from, to;
+        ledger_span(scan, r, tb, &from, &to);
+        parquet_row_int(row, KYMO_LOSS_LEDGER_FIRST_TS, from);
+        parquet_row_int(row, KYMO_LOSS_LEDGER_LAST_TS, to);
+    }
     warn_ring(r, label, known, lost, w);
     return parquet_row_end(row, err);
 }

@@ -44,6 +44,12 @@ int ledger_init(struct ledger *l, const struct scan *scan, struct kymo_err *err)
 void ledger_done(struct ledger *l);
 int ledger_write(struct ledger *l, const struct input *in, const struct scan *scan, const struct timebase *tb,
                  const char *dir, struct warnings *w, struct kymo_err *err) KYMO_MUST_CHECK;
+/*
+ * Span of a ring's loss: from the first mark, or the ring's last record when the loss is at its end, to the last mark
+ * or the profile's end.
+ */
+void ledger_span(const struct scan *scan, const struct scan_ring *r, const struct timebase *tb, int64_t *ret_from,
+                 int64_t *ret_to);
 /* Records of one ring that were lost: the number when it is known. */
 bool ledger_lost(const struct scan_ring *r, uint64_t *ret_lost);
 

@@ -79,6 +79,8 @@ static int resolve(struct job *j, struct kymo_err *err)
         r = partials_open(j->dir, &j->partials, err);
     if (r == 0)
         r = ledger_init(&j->ledger, &j->scan, err);
+    if (r == 0)
+        r = notices_run(j, err);
     return r < 0 ? r : consumers_open(j, &j->consumers, err);
 }
 
@@ -125,8 +127,8 @@ static int write_summary(struct job *j, struct kymo_err *err)
     res->partials = partials_count(j->partials);
     struct summary_counts counts = {
         .records = j->scan.records,
-        .rows =
-            res->instructions + res->packets + res->transfers + res->host_transfers + res->semaphores + res->partials,
+        .rows = res->instructions + res->packets + res->transfers + res->host_transfers + res->semaphores +
+                res->throttles + res->errors + res->partials,
     };
     for (size_t i = 0; i < j->scan.count; i++)
         counts.event_records += j->scan.rings[i].by_kind[RECORD_EVENT_SEMAPHORE];
@@ -201,6 +203,7 @@ static void job_done(struct job *j)
     for (unsigned pcore = 0; pcore < INPUT_CORES_MAX; pcore++)
         for (unsigned e = 0; e < KYMO_ENGINE_MAX; e++)
             spill_free(j->triggers[pcore][e]);
+    spill_free(j->throttles);
     consumers_free(j->consumers);
     ledger_done(&j->ledger);
     partials_free(j->partials);
@@ -243,6 +246,9 @@ int process_run(const struct process_options *options, struct process_result *re
     j->options = options;
     j->result = &result;
     j->parquet.split_rows = options->split_rows;
+    settings_defaults(&j->settings);
+    if (options->settings)
+        j->settings = *options->settings;
     /* The inputs come first: a file that cannot be read leaves no directory, not even a temporary one. */
     int r = input_open(options->ntff, options->neffs, options->neff_count, options->manifest, j->warnings, &j->in, err);
     if (r == 0)

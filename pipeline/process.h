@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "pipeline/ledger.h"
+#include "pipeline/settings.h"
 
 enum process_stage {
     PROCESS_OPEN,
@@ -26,10 +27,11 @@ struct process_options {
     const char *ntff;
     const char *const *neffs;
     size_t neff_count;
-    const char *manifest; /* NULL: none */
-    const char *output;   /* directory */
-    const char *name;     /* Metadata.profile_name; NULL: none */
-    uint64_t split_rows;  /* 0: one file per table */
+    const char *manifest;            /* NULL: none */
+    const char *output;              /* directory */
+    const char *name;                /* Metadata.profile_name; NULL: none */
+    uint64_t split_rows;             /* 0: one file per table */
+    const struct settings *settings; /* NULL: the defaults */
     /* done of total records; may be NULL. Non-zero stops with -ECANCELED. */
     int (*progress)(void *ctx, enum process_stage stage, uint64_t done, uint64_t total);
     /* Called for each serious row of the table Warning once the profile is in its place; may be NULL. */
@@ -40,7 +42,8 @@ struct process_options {
 };
 
 struct process_result {
-    uint64_t records, instructions, packets, transfers, host_transfers, semaphores, partials, warnings;
+    uint64_t records, instructions, packets, transfers, host_transfers, semaphores, throttles, errors, partials,
+        warnings;
 };
 
 /*

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "formats/ntff/notice.h"
 #include "pipeline/ring_io.h"
 
 #define PC_WORDS (SCAN_PCS / 64)
@@ -103,6 +104,7 @@ static int note_record(struct walk *w, const uint8_t *bytes, struct kymo_err *er
     r->first_ps = ps < r->first_ps ? ps : r->first_ps;
     r->last_ps = ps > r->last_ps ? ps : r->last_ps;
     r->by_kind[rec.kind]++;
+    r->customs += rec.kind == RECORD_EXPLICIT && notice_is_error(&rec);
     if (rec.kind == RECORD_DMA && is_dma_ring(&r->ring))
         note_dma(w, &rec);
     else if (rec.kind == RECORD_INSTRUCTION_START && r->ring.kind == NTFF__RING_KIND__RING_INSTRUCTION)

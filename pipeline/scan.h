@@ -29,6 +29,7 @@ struct scan_ring {
     struct timebase_ring clocks;
     uint64_t by_kind[RECORD_KIND_MAX];
     uint64_t by_dma_kind[16];
+    uint64_t customs;           /* explicit records that are custom notifications */
     uint64_t first_ps, last_ps; /* least and greatest corrected time; first > last: no record */
     uint64_t gaps;              /* loss marks */
     uint64_t gap_first_ps, gap_last_ps;
@@ -54,6 +55,12 @@ int scan_run(struct scan *s, const struct input *in, const struct timebase *tb, 
 void scan_done(struct scan *s);
 /* Bitmap of the program counters seen; node may be TIMELINE_NO_NODE. NULL: out of range. */
 const uint64_t *scan_pcs(const struct scan *s, uint32_t node, unsigned pcore, enum kymo_engine engine);
+
+/* Whether a ring belongs to a physical core, not to a CC-core or a host-device engine. */
+static inline bool scan_of_core(const struct ntff_ring *ring)
+{
+    return ring->kind <= NTFF__RING_KIND__RING_THROTTLE;
+}
 
 static inline bool scan_pc_seen(const uint64_t *map, uint32_t pc)
 {

@@ -9,13 +9,14 @@
 
 #include "base/alloc.h"
 #include "base/options.h"
+#include "pipeline/settings.h"
 #include "tools/capture_dir.h"
 #include "tools/process_child.h"
 #include "tools/process_forms.h"
 #include "tools/subcommands.h"
 
 struct args {
-    struct kymo_option_list neffs, formats;
+    struct kymo_option_list neffs, formats, settings;
     const char *ntff, *dir, *output, *data_path, *name;
     uint64_t split_rows;
 };
@@ -71,6 +72,12 @@ static const struct kymo_option rows[] = {
      .arg = "N",
      .offset = offsetof(struct args, split_rows),
      .help = "split tables into files of N rows"},
+    {.name = "set",
+     .type = KYMO_OPTION_LIST,
+     .arg = "NAME=N",
+     .check = settings_check,
+     .offset = offsetof(struct args, settings),
+     .help = "change a condition of the table TimelineWarning, see above"},
     {0},
 };
 
@@ -85,7 +92,7 @@ static const struct kymo_options spec = {
              "else tells it from others.\n"
              "Exit code: 0 done; 1 a profile could not be made (the others of the capture were), an input could not be "
              "read,\n"
-             "or nothing was there to make; 2 wrong usage.",
+             "or nothing was there to make; 2 wrong usage.\n" SETTINGS_HELP,
     .rows = rows,
 };
 
@@ -148,6 +155,7 @@ static int process_one(const struct args *a, struct process_forms *forms, const 
         .output = output,
         .name = name,
         .split_rows = a->split_rows,
+        .settings = &a->settings,
     };
     int code = output ? process_child_run(&child, &err)
                       : kymo_err_set(&err, -ENOMEM, "no memory, or no directory for the tables");

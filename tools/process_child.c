@@ -58,7 +58,7 @@ static void follow(int fd, const char *name)
 /* argv of the child; strings stay the caller's but for the two numbers. */
 static char **make_argv(const struct process_child *c, const char *fd, const char *split)
 {
-    char **argv = KYMO_NEW_ARRAY(char *, 2 * c->neff_count + 16);
+    char **argv = KYMO_NEW_ARRAY(char *, 2 * c->neff_count + 2 * c->settings->n + 16);
     size_t n = 0;
     if (!argv)
         return NULL;
@@ -81,6 +81,10 @@ static char **make_argv(const struct process_child *c, const char *fd, const cha
     if (c->manifest) {
         ADD("--manifest");
         ADD(c->manifest);
+    }
+    for (size_t i = 0; i < c->settings->n; i++) {
+        ADD("--set");
+        ADD(c->settings->items[i]);
     }
 #undef ADD
     return argv;

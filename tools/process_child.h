@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/options.h"
 
 struct process_child {
     const char *ntff;
@@ -14,6 +15,7 @@ struct process_child {
     const char *manifest; /* NULL: none */
     const char *output, *name;
     uint64_t split_rows;
+    const struct kymo_option_list *settings; /* for its --set */
 };
 
 /* The child's exit code (its own message is on stderr), or a negative errno when it could not be run or was killed. */

@@ -7,7 +7,7 @@
 
 /*
  * Ring labels are those of kymo_ring_label. A row of Instruction, DmaPacket and HostDmaTransfer is made of two records,
- * one of SemaphoreUpdate of one.
+ * one of SemaphoreUpdate, Throttle and Error of one.
  */
 #define TABLE_RECORDS                                                                                                  \
     "SELECT 'INSTRUCTION(nc' || coalesce(pcore_idx, 0) || ')' AS ring, 2 * count(*) AS records FROM Instruction "      \
@@ -15,7 +15,9 @@
     "UNION ALL SELECT 'EVENT(nc' || coalesce(pcore_idx, 0) || ')', count(*) FROM SemaphoreUpdate GROUP BY 1 "          \
     "UNION ALL SELECT 'DMA-E' || engine_idx || '(nc' || coalesce(pcore_idx, 0) || ')', 2 * count(*) FROM DmaPacket "   \
     "GROUP BY 1 "                                                                                                      \
-    "UNION ALL SELECT 'H2D_DMA-E' || engine_idx, 2 * count(*) FROM HostDmaTransfer GROUP BY 1"
+    "UNION ALL SELECT 'H2D_DMA-E' || engine_idx, 2 * count(*) FROM HostDmaTransfer GROUP BY 1 "                        \
+    "UNION ALL SELECT ring, count(*) FROM Throttle GROUP BY 1 "                                                        \
+    "UNION ALL SELECT ring, count(*) FROM Error GROUP BY 1"
 
 #define SQL                                                                                                            \
     "WITH ledger AS (SELECT ring, bool_or(emitted_records IS NULL) AS uncounted, "                                     \

@@ -16,6 +16,10 @@ import truth
 LNC = {"trn1": (1,), "inf2": (1,), "trn2": (1, 2), "trn3": (1, 2)}
 MODELS = ("mlp", "attention")
 
+THROTTLE = ("--throttle", "activity_0:1/4@5+30", "activity_1:6/8@0+1.5~4", "unknown:200/255@10+17.25#0", "activity_0:3/8@2+7#0")
+NOTICES = ("--notice", "nan@1~3", "inf@4.5", "sequencer_fatal@11", "sequencer_nonfatal@2", "semaphore@5", "event@6", "warning@7~5",
+           "interrupt@8#0", "custom-0@9", "custom-7@10~8", "custom-15@3", "--throttle", "activity_0:7/8@1+100000")
+
 # name, executions, options, DGE notices, small program
 VARIANTS = (
     ("plain", 2, (), 1, False),
@@ -29,6 +33,8 @@ VARIANTS = (
     ("old-driver", 1, ("--driver", "2.30.9"), 1, True),
     ("odd-core", 1, ("--vnc", "1"), 1, True),
     ("fail", 3, ("--fail",), 1, False),
+    ("throttle", 3, THROTTLE, 1, True),
+    ("notices", 2, NOTICES, 1, True),
     ("seed", 2, ("--seed", "4711"), 1, True),
 )
 DRIFT = ("drift", 2, ("--drift",), 1, False)

@@ -195,6 +195,97 @@ def check_semaphores(p):
                r["timestamp"], int(re.search(r"\d+", r["id"]).group())) for r in got])
 
 
+def check_throttles(p):
+    true = [r for r in p.true("throttle") if r["stored"] == "1"]
+    got = rows_of(p.tables, "Throttle")
+    p.differ("Throttle",
+             [(int(r["pcore_idx"]), r["type"], int(r["k"]), int(r["n"]), p.ts(r["start_ps"]),
+               p.ts(r["end_ps"]) - p.ts(r["start_ps"])) for r in true],
+             [(r["pcore_idx"], r["type"], r["k"], r["n"], r["timestamp"], r["duration"]) for r in got])
+    starts = [r["timestamp"] for r in got]
+    p.equal("Throttle is sorted by timestamp", True, starts == sorted(starts))
+    check_throttle_sums(p, true)
+
+
+def busy_at(spans, start, end):
+    """Length of [start, end) that is covered by disjoint spans."""
+    return sum(max(0, min(e, end) - max(s, start)) for s, e in spans)
+
+
+def merged(spans):
+    out = []
+    for s, e in sorted(spans):
+        if out and s <= out[-1][1]:
+            out[-1][1] = max(out[-1][1], e)
+        elif s < e:
+            out.append([s, e])
+    return out
+
+
+def check_throttle_sums(p, true):
+    """The documented integral from the true notices and the true instructions, by brute force over all their borders."""
+    total = rows_of(p.tables, "Summary")[0]["total_time"] * 1e9
+    got = {(r["nc_idx"] - int(p.facts["first_nc"]), r["throttle_type"]): r for r in rows_of(p.tables, "ThrottleSummary")}
+    # What a reader can know: instructions of which both records were stored, to the nanosecond.
+    waits = {(r["pcore_idx"] or 0, r["engine"], r["pc"], r["start_ts"]): r["evt_wait_time_ns"] or 0
+             for r in rows_of(p.tables, "Instruction") if r["engine"] == "Tensor"}
+    for pcore in {int(r["pcore_idx"]) for r in true}:
+        busy = merged([p.ts(r["start_ps"]) + waits[(pcore, "Tensor", int(r["pc"]), p.ts(r["start_ps"]))], p.ts(r["end_ps"])]
+                      for r in p.true("instructions")
+                      if whole(r) and r["engine"] == "Tensor" and int(r["pcore_idx"]) == pcore)
+        mine = [(r["type"], p.ts(r["start_ps"]), p.ts(r["end_ps"]), int(r["k"]) / int(r["n"])) for r in true
+                if int(r["pcore_idx"]) == pcore]
+        for kind in {m[0] for m in mine} | {"all"}:
+            spans = [m for m in mine if kind in ("all", m[0])]
+            borders = sorted({t for m in spans for t in m[1:3]})
+            active = lost = held = 0
+            for a, b in zip(borders, borders[1:]):
+                limits = [m[3] for m in spans if m[1] <= a and m[2] >= b]
+                if limits:
+                    inside = busy_at(busy, a, b)
+                    held += b - a
+                    lost += (1 - min(limits)) * (b - a)
+                    active += (1 - min(limits)) * inside
+            time = sum(m[2] - m[1] for m in spans)
+            row = got.pop((pcore, kind), None)
+            close = lambda x, y: abs(x - y) <= 1e-5 * max(1, abs(y))
+            p.equal(f"ThrottleSummary of core {pcore}, {kind}", True, row is not None and
+                    row["throttle_active_time_ns"] == held and
+                    close(row["throttle_active_time_percent"], 100 * held / total) and
+                    close(row["max_achievable_util_with_throttling_percent"],
+                          sum(m[3] * (m[2] - m[1]) for m in spans) / time if time else 0) and
+                    close(row["active_throttled_percent"], 100 * active / total) and
+                    close(row["unused_throttled_percent"], 100 * (lost - active) / total))
+    p.equal("rows of ThrottleSummary beyond the true ones", {}, got)
+
+
+TPB = ("FP Underflow", "NaN", "Inf", "FP Overflow", "Memory", "Fake", "Semaphore", "Event", "PSUM Collision",
+       "Sequencer Nonfatal", "Sequencer Fatal")
+CUSTOM = ("EMBD OOB", "PDMAC OOB", "DMA2D OOB", "DMAI OOB", "OOB 4", "OOB 5", "Debug", "Tensor Completion", "Debug Tensor",
+          "OOB 9", "OOB 10")
+
+
+def error_of(r):
+    """(type, description, digits of metadata_hex)"""
+    kind, number = r["kind"], int(r["id"])
+    if kind == "tpb_error":
+        return "Warnings" if number == 9 else "Errors", TPB[number], 12
+    if kind == "custom":
+        return "Custom Notification", CUSTOM[number] if number < len(CUSTOM) else f"Unknown {number}", 5
+    return ("Warnings", "Warning", 8) if kind == "warning" else ("Errors", "Interrupt", 8)
+
+
+def check_errors(p):
+    true = [(r, *error_of(r)) for r in p.true("errors") if r["stored"] == "1"]
+    got = rows_of(p.tables, "Error")
+    p.differ("Error",
+             [(int(r["pcore_idx"]), kind, int(r["id"]), name, f"{int(r['metadata']):0{digits}x}", p.ts(r["ts_ps"]))
+              for r, kind, name, digits in true],
+             [(r["pcore_idx"], r["type"], r["error_type_id"], r["description"], r["metadata_hex"], r["timestamp"]) for r in got])
+    stamps = [r["timestamp"] for r in got]
+    p.equal("Error is sorted by timestamp", True, stamps == sorted(stamps))
+
+
 def check_partials(p):
     want = Counter()
     for name, kind in (("instructions", "instruction"), ("dma_packets", "dma_packet"), ("host_dma", "host_dma")):
@@ -311,7 +402,8 @@ def check_ledger(p):
 def compare(tables, truth):
     """All differences between the tables of a profile and its truth."""
     p = Profile(tables, truth)
-    for check in (check_ledger, check_instructions, check_packets, check_host_dma, check_semaphores, check_partials, check_flow,
+    for check in (check_throttles, check_errors,
+                  check_ledger, check_instructions, check_packets, check_host_dma, check_semaphores, check_partials, check_flow,
                   check_wait_causes):
         check(p)
     return p.differences
