@@ -98,6 +98,17 @@ json_t *api_labels(struct api *a, const char *capture, struct kymo_err *err)
     return NULL;
 }
 
+static int add_member(void *ctx, const struct catalog_profile *p)
+{
+    const struct rows *rows = ctx;
+    json_t *o = json_object();
+    json_put(o, "name", json_text(p->name), true);
+    json_put(o, "state", json_text(catalog_state_name(p->state)), true);
+    json_put(o, "host", json_text(p->host), *p->host);
+    json_put(o, "rank", json_number(p->rank), true);
+    return json_array_append_new(rows->list, o) < 0 ? -ENOMEM : 0;
+}
+
 void api_get_profile(void *ctx, struct http_request *q)
 {
     static const char *const known[] = {NULL};
@@ -114,5 +125,15 @@ void api_get_profile(void *ctx, struct http_request *q)
     }
     json_t *o = profile_json(a->data_path, &p);
     json_put(o, "labels", labels, true);
-    http_answer_json(q, 200, o);
+    struct rows members = {a->data_path, json_array()};
+    r = p.is_parent ? catalog_list_members(a->catalog, p.request, add_member, &members, &err) : 0;
+    json_put(o, "members", members.list, p.is_parent);
+    if (r == 0) {
+        http_answer_json(q, 200, o);
+        return;
+    }
+    json_decref(o);
+    if (err.code == 0)
+        (void)kymo_err_set(&err, r, "no memory for a list of members");
+    http_answer_err(q, &err);
 }

@@ -63,6 +63,39 @@ static const char *const migrations[] = {
     "CREATE TRIGGER profiles_move AFTER UPDATE OF state ON profiles WHEN new.state<>old.state BEGIN"
     " UPDATE profile_counts SET n=n-1 WHERE state=old.state;"
     " INSERT INTO profile_counts VALUES(new.state, 1) ON CONFLICT(state) DO UPDATE SET n=n+1; END;",
+    /*
+     * Captures of one wish: a parent profile belongs to a row of captures of the kind ranks, which is no capture and
+     * is no capture's id. changed_ns: when something happened to a member, until the parent was made of it.
+     */
+    "ALTER TABLE captures ADD COLUMN kind TEXT NOT NULL DEFAULT 'capture';"
+    "ALTER TABLE captures ADD COLUMN request TEXT;"
+    "CREATE INDEX captures_by_request ON captures(request) WHERE request IS NOT NULL;"
+    "CREATE TABLE requests(request TEXT PRIMARY KEY, first_ns INTEGER NOT NULL, changed_ns INTEGER) STRICT,"
+    " WITHOUT ROWID;"
+    "CREATE INDEX requests_changed ON requests(changed_ns) WHERE changed_ns IS NOT NULL;"
+    "CREATE TRIGGER captures_come AFTER INSERT ON captures WHEN new.request IS NOT NULL AND new.kind='capture' BEGIN"
+    " INSERT INTO requests VALUES(new.request, new.received_ns, new.received_ns)"
+    " ON CONFLICT(request) DO UPDATE SET changed_ns=excluded.changed_ns; END;"
+    "CREATE TRIGGER captures_move AFTER UPDATE OF state ON captures WHEN new.kind='capture' BEGIN"
+    " UPDATE requests SET changed_ns=new.received_ns WHERE request=new.request; END;"
+    "CREATE TRIGGER profiles_end AFTER UPDATE OF state ON profiles WHEN new.state IN ('ready','failed') BEGIN"
+    " UPDATE requests SET changed_ns=new.finished_ns WHERE request=(SELECT request FROM captures c"
+    "  WHERE c.id=new.capture AND c.kind='capture'); END;"
+    /* Rows of fleet tables: null (none yet), waiting, working, ready, failed, gone. */
+    "ALTER TABLE profiles ADD COLUMN fleet TEXT;"
+    "ALTER TABLE profiles ADD COLUMN fleet_reason TEXT;"
+    "ALTER TABLE profiles ADD COLUMN fleet_ns INTEGER;"
+    "ALTER TABLE profiles ADD COLUMN fleet_kills INTEGER NOT NULL DEFAULT 0;"
+    "UPDATE profiles SET fleet='waiting', fleet_ns=0 WHERE state='ready';"
+    "CREATE INDEX profiles_by_fleet ON profiles(fleet_ns, name) WHERE fleet='waiting';"
+    "CREATE TRIGGER profiles_ready AFTER UPDATE OF state ON profiles WHEN new.state='ready' BEGIN"
+    " UPDATE profiles SET fleet='waiting', fleet_reason=NULL, fleet_ns=new.finished_ns, fleet_kills=0"
+    "  WHERE name=new.name; END;"
+    "DROP VIEW capture_states;"
+    "CREATE VIEW capture_states AS SELECT c.id, c.received_ns, c.files, c.bytes,"
+    " CASE WHEN c.state = 'receiving' THEN 'receiving' ELSE coalesce((SELECT p.state FROM profiles p"
+    "  WHERE p.capture = c.id ORDER BY instr('received queued processing failed ready', p.state) LIMIT 1), 'ready')"
+    " END AS state, c.reason FROM captures c WHERE c.kind = 'capture';",
 };
 _Static_assert(sizeof migrations / sizeof *migrations == CATALOG_SCHEMA_VERSION, "one migration per version");
 

@@ -23,7 +23,12 @@
 #include "collector/loss.h"
 #include "proto/manifest_check.h"
 
-#define CATALOG_SCHEMA_VERSION 5
+#define CATALOG_SCHEMA_VERSION 6
+
+#define CATALOG_PARENT                                                                                                 \
+    "ranks:" /* before the request: what a parent has for a capture's id, and no capture can have                      \
+              */
+#define CATALOG_CAPTURE_MAX (MANIFEST_ID_MAX + sizeof CATALOG_PARENT - 1)
 
 #define CATALOG_STATES(X)                                                                                              \
     X(RECEIVED, "received")                                                                                            \
@@ -42,11 +47,14 @@ const char *catalog_state_name(enum catalog_state s);
 
 struct catalog;
 
-/* One profile, with what the list shows of its capture. Times are ns since the Unix epoch, 0 where not yet. */
+/* One profile, with what the list shows of its capture. Times are ns since the Unix epoch, 0 where not yet. A parent
+ * has no file, and its capture is none. */
 struct catalog_profile {
-    char name[MANIFEST_PROFILE_NAME_MAX + 1], capture[MANIFEST_ID_MAX + 1];
-    char file[MANIFEST_NAME_MAX + 1]; /* the NTFF in the capture */
-    uint32_t file_index, vnc;         /* its place in the manifest; logical core */
+    char name[MANIFEST_PROFILE_NAME_MAX + 1], capture[CATALOG_CAPTURE_MAX + 1];
+    bool is_parent;                    /* made of the profiles of one request */
+    char request[MANIFEST_ID_MAX + 1]; /* "": none */
+    char file[MANIFEST_NAME_MAX + 1];  /* the NTFF in the capture */
+    uint32_t file_index, vnc;          /* its place in the manifest; logical core */
     uint64_t file_size;
     char job[MANIFEST_TEXT_MAX + 1], host[MANIFEST_TEXT_MAX + 1];
     uint32_t rank;
@@ -60,6 +68,9 @@ struct catalog_profile {
     char processor[64]; /* "kymo <version>" or the name of an external one */
     char schema_version[64];
     uint64_t records, tables, bytes; /* of what is published; records 0: not known */
+    char fleet[16]; /* its rows of fleet tables: "" (none yet), waiting, working, ready, failed, gone */
+    char fleet_reason[KYMO_ERR_TEXT_MAX];
+    int64_t captured_ns; /* when the capture began, else when it was received */
 };
 
 /* What a processor made. */
@@ -150,6 +161,36 @@ int catalog_list_labels(struct catalog *c, const char *capture,
                         struct kymo_err *err) KYMO_MUST_CHECK;
 /* How many profiles are in each state. */
 int catalog_count(struct catalog *c, uint64_t ret[static CATALOG_STATE_MAX], struct kymo_err *err) KYMO_MUST_CHECK;
+
+/*
+ * Parents and rows of fleet tables (catalog_gather.c). A request of which at least two profiles are known gets a parent
+ * once all its profiles are ready or failed, at least one of them ready, and nothing has come for settle_ns; or what
+ * is ready by limit_ns after the first came. It is made again when a member is. The parent is a profile like others,
+ * queued; how many were.
+ */
+int catalog_plan_parents(struct catalog *c, int64_t now_ns, int64_t settle_ns, int64_t limit_ns,
+                         struct kymo_err *err) KYMO_MUST_CHECK;
+/* The profiles of a request but for its parent, in order of rank and name. */
+int catalog_list_members(struct catalog *c, const char *request,
+                         int (*each)(void *ctx, const struct catalog_profile *p), void *ctx,
+                         struct kymo_err *err) KYMO_MUST_CHECK;
+/* 1: *ret is the profile whose rows have waited longest, of those that may be tried before this time; 0: none. */
+int catalog_next_fleet(struct catalog *c, int64_t before_ns, struct catalog_profile *ret,
+                       struct kymo_err *err) KYMO_MUST_CHECK;
+/* waiting -> working; 0 when it is not waiting, else 1. */
+int catalog_fleet_start(struct catalog *c, const char *profile, struct kymo_err *err) KYMO_MUST_CHECK;
+/* working -> ready, failed, or waiting until not_before_ns; nothing when the profile was made again meanwhile. */
+int catalog_fleet_end(struct catalog *c, const char *profile, const char *state, const char *reason,
+                      int64_t not_before_ns, struct kymo_err *err) KYMO_MUST_CHECK;
+/* Its processor was killed: waiting again, or failed when this was the maxth time. */
+int catalog_fleet_killed(struct catalog *c, const char *profile, const char *reason, int64_t not_before_ns,
+                         uint32_t max, struct kymo_err *err) KYMO_MUST_CHECK;
+/* Its tables are gone, and so are its rows. */
+int catalog_fleet_gone(struct catalog *c, const char *profile, struct kymo_err *err) KYMO_MUST_CHECK;
+/* Ready profiles that have rows, in order of name after the one given, at most max. */
+int catalog_list_fleet(struct catalog *c, const char *after, unsigned max,
+                       int (*each)(void *ctx, const struct catalog_profile *p), void *ctx,
+                       struct kymo_err *err) KYMO_MUST_CHECK;
 
 /*
  * Losses that a processor counted (catalog_loss.c). Those of the device's rings are for the host whose capture it was:

@@ -46,6 +46,11 @@ void catalog_read_profile(sqlite3_stmt *s, struct catalog_profile *p)
     p->records = (uint64_t)sqlite3_column_int64(s, 22);
     p->tables = (uint64_t)sqlite3_column_int64(s, 23);
     p->bytes = (uint64_t)sqlite3_column_int64(s, 24);
+    p->is_parent = sqlite3_column_int(s, 25);
+    catalog_text(s, 26, p->request, sizeof p->request);
+    catalog_text(s, 27, p->fleet, sizeof p->fleet);
+    catalog_text(s, 28, p->fleet_reason, sizeof p->fleet_reason);
+    p->captured_ns = sqlite3_column_int64(s, 29);
 }
 
 int catalog_step(struct catalog *c, sqlite3_stmt *s, struct kymo_err *err)

@@ -21,16 +21,17 @@ static int put_capture(struct catalog *c, const Kymo__Manifest__Capture *m, cons
     int r = catalog_run(c, err,
                         "INSERT INTO captures(id,state,reason,job,rank,host,boot_id,mode,trigger,first_execution,"
                         " execution_count,start_unix_ns,end_unix_ns,instance_type,driver_version,runtime_version,"
-                        " writer,files,bytes,received_ns,source) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+                        " writer,files,bytes,received_ns,source,request)"
+                        " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
                         " ON CONFLICT(id) DO UPDATE SET state=excluded.state, reason=excluded.reason,"
                         " received_ns=excluded.received_ns, source=coalesce(excluded.source,source)"
                         " WHERE state='receiving'",
                         "ttttittttiiiitttt"
-                        "iiit",
+                        "iiitt",
                         m->capture_id, state, reason, m->job, (int64_t)m->rank, m->host, m->boot_id, m->mode,
                         m->trigger, (int64_t)m->first_execution, (int64_t)m->execution_count, (int64_t)m->start_unix_ns,
                         (int64_t)m->end_unix_ns, m->instance_type, m->driver_version, m->runtime_version, m->writer,
-                        (int64_t)m->n_files, (int64_t)bytes, now_ns(), source);
+                        (int64_t)m->n_files, (int64_t)bytes, now_ns(), source, m->request);
     return r < 0 ? r : 0;
 }
 
@@ -235,5 +236,7 @@ int catalog_recover(struct catalog *c, struct kymo_err *err)
                         " stage=NULL, done=0, total=0, queued_ns=min(coalesce(queued_ns,?1),?1)"
                         " WHERE state IN ('received','queued','processing')",
                         "i", now_ns());
+    if (r >= 0)
+        r = catalog_run(c, err, "UPDATE profiles SET fleet='waiting', fleet_ns=0 WHERE fleet='working'", "");
     return r < 0 ? r : 0;
 }

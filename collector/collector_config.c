@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/net.h"
+#include "collector/fleet_store.h"
 
 #define FILE_SIZE_MAX ((uint64_t)1 << 40)
 #define DESCRIPTORS 1024
@@ -174,6 +175,28 @@ static const struct kymo_option rows[] = {
      .max = 86400,
      AT(retry_s),
      .help = "until a profile that found no room, or was killed, is tried again"},
+    {.name = "cluster",
+     .type = KYMO_OPTION_TEXT,
+     .arg = "NAME",
+     .def = "default",
+     .check = fleet_store_check_cluster,
+     AT(cluster),
+     .help = "what this collector's rows are under in the fleet's tables"},
+    {.name = "gather-settle",
+     .type = KYMO_OPTION_U64,
+     .arg = "SECONDS",
+     .def = "30",
+     .max = 86400,
+     AT(gather_settle_s),
+     .help = "nothing has come of a request for so long: its profiles are put together"},
+    {.name = "gather-limit",
+     .type = KYMO_OPTION_U64,
+     .arg = "SECONDS",
+     .def = "900",
+     .min = 1,
+     .max = 1u << 30,
+     AT(gather_limit_s),
+     .help = "after so long they are even though some are missing"},
     {.name = "no-work", .type = KYMO_OPTION_FLAG, AT(no_work), .help = "receives only: profiles wait"},
     {.name = "processor",
      .type = KYMO_OPTION_TEXT,
@@ -301,11 +324,16 @@ int collector_settings_main(int argc, char *const *argv, struct collector_settin
     return -1;
 }
 
-struct work_queue_config collector_settings_work(const struct collector_settings *s, const char *process_program)
+struct work_queue_config collector_settings_work(const struct collector_settings *s, const char *process,
+                                                 const char *gather)
 {
     const struct collector_config *v = &s->values;
     return (struct work_queue_config){
-        .process_program = process_program,
+        .process_program = process,
+        .gather_program = gather,
+        .cluster = v->cluster,
+        .gather_settle_ms = 1000 * v->gather_settle_s,
+        .gather_limit_ms = 1000 * v->gather_limit_s,
         .limits = {.memory = v->memory,
                    .file_size = FILE_SIZE_MAX,
                    .cpu_s = v->time_limit_s,
@@ -335,6 +363,9 @@ bool collector_reloads(const char *key)
         "memory",
         "time-limit",
         "retry",
+        "cluster",
+        "gather-settle",
+        "gather-limit",
         "processor",
         "processor-schema",
         "processor-memory",

@@ -21,7 +21,8 @@ struct collector_config {
     bool http_plain;
     struct kymo_option_list http_names;
     uint64_t max_connections, max_per_host, window, max_waiting;
-    uint64_t jobs, memory, time_limit_s, retry_s;
+    uint64_t jobs, memory, time_limit_s, retry_s, gather_settle_s, gather_limit_s;
+    const char *cluster;
     bool no_work;
     const char *processor, *processor_schema;
     uint64_t processor_memory, processor_time_s;
@@ -44,8 +45,9 @@ int collector_settings_load(int argc, char *const *argv, struct collector_settin
 int collector_settings_main(int argc, char *const *argv, struct collector_settings **ret) KYMO_MUST_CHECK;
 struct collector_settings *collector_settings_free(struct collector_settings *s); /* NULL is fine; returns NULL */
 
-/* The limits and programs of a work queue. It points into s and to process_program. */
-struct work_queue_config collector_settings_work(const struct collector_settings *s, const char *process_program);
+/* The limits and programs of a work queue. It points into s and to the programs' paths; gather may be NULL. */
+struct work_queue_config collector_settings_work(const struct collector_settings *s, const char *process,
+                                                 const char *gather);
 
 struct incoming_limits collector_settings_incoming(const struct collector_settings *s);
 

@@ -32,7 +32,7 @@ struct collector {
     struct collector_settings *settings;
     struct service *service;
     char host[256];
-    char process_program[PATH_MAX];
+    char process_program[PATH_MAX], gather_program[PATH_MAX];
     struct tls_context *tls;
     struct intakes *intakes;
     struct store_thread *store;
@@ -130,11 +130,18 @@ struct reload_job {
     struct collector_settings *settings, *old;
 };
 
+/* A build without DuckDB has none: then nothing is put together. */
+static const char *gather_program(const struct collector *c)
+{
+    return access(c->gather_program, X_OK) == 0 ? c->gather_program : NULL;
+}
+
 static bool reload_run(struct store_job *job, struct store_thread *t)
 {
     const struct reload_job *j = (const struct reload_job *)job;
     struct kymo_err err = {0};
-    const struct work_queue_config w = collector_settings_work(j->settings, j->collector->process_program);
+    const struct work_queue_config w =
+        collector_settings_work(j->settings, j->collector->process_program, gather_program(j->collector));
     if (store_thread_work(t) && work_queue_configure(store_thread_work(t), &w, &err) < 0)
         kymo_log(KYMO_LOG_ERROR, "reload: %s", err.text);
     const struct incoming_limits limits = collector_settings_incoming(j->settings);
@@ -230,12 +237,14 @@ static int open_store(struct collector *c, struct kymo_err *err)
     };
     int r = sibling_path("kymo-process", c->process_program, err);
     if (r == 0)
+        r = sibling_path("kymo-gather", c->gather_program, err);
+    if (r == 0)
         r = intakes_new(&ic, &c->intakes, err);
     const struct store_thread_config sc = {
         .loop = &c->loop,
         .data_path = c->settings->values.data_path,
         .reserve = c->settings->values.reserve,
-        .work = collector_settings_work(c->settings, c->process_program),
+        .work = collector_settings_work(c->settings, c->process_program, gather_program(c)),
         .no_work = c->settings->values.no_work,
         .tick = on_tick,
         .changed = on_changed,

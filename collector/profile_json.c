@@ -31,13 +31,17 @@ json_t *profile_json(const char *data_path, const struct catalog_profile *p)
     json_put(o, "stage", json_text(p->stage), working && *p->stage);
     json_put(o, "done", json_number(p->done), working && *p->stage);
     json_put(o, "total", json_number(p->total), working && p->total);
-    json_put(o, "capture", json_text(p->capture), true);
-    json_put(o, "file", json_text(p->file), true);
-    json_put(o, "file_size", json_number(p->file_size), true);
+    json_put(o, "kind", json_text(p->is_parent ? "ranks" : "device"), true);
+    json_put(o, "request", json_text(p->request), *p->request);
+    json_put(o, "capture", json_text(p->capture), !p->is_parent);
+    json_put(o, "file", json_text(p->file), !p->is_parent);
+    json_put(o, "file_size", json_number(p->file_size), !p->is_parent);
     json_put(o, "job", json_text(p->job), *p->job);
     json_put(o, "host", json_text(p->host), *p->host);
-    json_put(o, "rank", json_number(p->rank), true);
-    json_put(o, "vnc", json_number(p->vnc), true);
+    json_put(o, "rank", json_number(p->rank), !p->is_parent);
+    json_put(o, "vnc", json_number(p->vnc), !p->is_parent);
+    json_put(o, "fleet", json_text(p->fleet), *p->fleet);
+    json_put(o, "fleet_reason", json_text(p->fleet_reason), *p->fleet_reason);
     put_outcome(o, p);
     return o;
 }

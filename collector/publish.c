@@ -105,7 +105,7 @@ static int take_entries(const char *work, struct publish_counts *counts, struct 
     return r;
 }
 
-int publish_tables(const char *work, const char *place, struct publish_counts *ret, struct kymo_err *err)
+int publish_check(const char *work, struct publish_counts *ret, struct kymo_err *err)
 {
     struct publish_counts counts = {0};
     struct stat st;
@@ -117,6 +117,16 @@ int publish_tables(const char *work, const char *place, struct publish_counts *r
     if (!counts.tables)
         return kymo_err_set(err, -EBADMSG, "%s: no table was made", work);
     r = kymo_file_sync_dir(work, err);
+    if (r == 0)
+        *ret = counts;
+    return r;
+}
+
+int publish_tables(const char *work, const char *place, struct publish_counts *ret, struct kymo_err *err)
+{
+    struct publish_counts counts;
+    struct stat st;
+    int r = publish_check(work, &counts, err);
     if (r < 0)
         return r;
     if (lstat(place, &st) < 0)

@@ -21,4 +21,7 @@ struct publish_counts {
 int publish_tables(const char *work, const char *place, struct publish_counts *ret,
                    struct kymo_err *err) KYMO_MUST_CHECK;
 
+/* The first half of it: what is in work is checked, made durable and rid of all else. */
+int publish_check(const char *work, struct publish_counts *ret, struct kymo_err *err) KYMO_MUST_CHECK;
+
 #endif

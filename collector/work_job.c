@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "collector/runner_child.h"
+#include "collector/work_gather.h"
 #include "formats/schema/schema.h"
 
 static int no_memory(struct kymo_err *err)
@@ -73,17 +74,25 @@ static int find_files(struct work_job *j, const struct work_queue_config *c, str
     return add_neffs(j, c, m, ntff, err);
 }
 
-int work_job_open(struct work_job *j, const struct work_queue_config *c, const struct catalog_profile *p,
+int work_job_open(struct work_job *j, const struct work_queue_config *c, const struct catalog_profile *p, bool fleet,
                   const char *directory, struct kymo_err *err)
 {
-    *j = (struct work_job){.profile = *p, .offset = -1};
+    *j = (struct work_job){.kind = fleet          ? WORK_FLEET
+                                   : p->is_parent ? WORK_PARENT
+                                                  : WORK_PROFILE,
+                           .profile = *p,
+                           .offset = -1};
     j->directory = kymo_strdup(directory);
     j->output = kymo_asprintf("%s/tables", directory);
-    int r = j->directory && j->output ? find_files(j, c, err) : no_memory(err);
+    int r = j->directory && j->output ? 0 : no_memory(err);
+    if (r == 0 && j->kind == WORK_PROFILE)
+        r = find_files(j, c, err);
     if (r == 0)
         r = kymo_file_remove_tree(directory, err);
     if (r == 0)
         r = kymo_file_mkdirs(directory, err);
+    if (r == 0 && j->kind == WORK_PARENT)
+        r = work_gather_list(j, c, err);
     if (r < 0)
         work_job_done(j);
     return r;
@@ -101,6 +110,7 @@ void work_job_done(struct work_job *j)
     kymo_free(j->output);
     kymo_free(j->ntff);
     kymo_free(j->manifest);
+    kymo_free(j->members);
     *j = (struct work_job){0};
 }
 
@@ -168,6 +178,8 @@ int work_job_start(struct work_job *j, const struct work_queue_config *c, struct
     j->wall_ms = j->external ? c->external->limits.wall_ms : c->limits.wall_ms;
     if (j->external && c->external->schema_version)
         (void)snprintf(j->external_schema, sizeof j->external_schema, "%s", c->external->schema_version);
+    if (j->kind != WORK_PROFILE)
+        return work_gather_start(j, c, err);
     return j->external ? start_external(j, c, err) : start_kymo(j, c, err);
 }
 
@@ -202,7 +214,13 @@ static void take_result(struct work_job *j, const struct work_queue_config *c)
     const struct external x = {.schema_version = *j->external_schema ? j->external_schema : NULL};
     const struct runner_report *report = runner_report(j->runner);
     if (!j->external && !report->finished) {
-        set(j, WORK_FAILED, "kymo-process ended without a result");
+        set(j, WORK_FAILED,
+            j->kind == WORK_PROFILE ? "kymo-process ended without a result" : "kymo-gather ended without a result");
+        return;
+    }
+    if (j->kind == WORK_FLEET) {
+        int published = work_gather_publish(j, c, &err);
+        set(j, published == 0 ? WORK_READY : is_no_room(published) ? WORK_LATER : WORK_FAILED, err.text);
         return;
     }
     if (j->external)
@@ -232,12 +250,13 @@ static void take_exit(struct work_job *j, const struct work_queue_config *c, int
     else if (report->failed && is_no_room(report->code))
         set(j, WORK_LATER, report->reason);
     else if (!j->external && report->failed && report->code == -ECANCELED)
-        set(j, WORK_KILLED, "kymo-process was asked to stop, from outside");
+        set(j, WORK_KILLED, "it was asked to stop, from outside");
     else if (!j->external && code == RUNNER_EXIT_NOT_STARTED)
-        set(j, WORK_LATER, *report->reason ? report->reason : "kymo-process cannot be started");
+        set(j, WORK_LATER, *report->reason ? report->reason : "the processor cannot be started");
     else if (j->external && code == EXTERNAL_EXIT_LATER)
         set(j, WORK_LATER, *report->reason ? report->reason : "the external processor asked for a later try");
-    else if (!j->external && report->failed && is_unknown_format(report->code) && c->external)
+    else if (j->kind == WORK_PROFILE && !j->external && report->failed && is_unknown_format(report->code) &&
+             c->external)
         set(j, WORK_HAND_OVER, report->reason);
     else if (*report->reason && j->external && c->external)
         fail_external(j, c, code, report->reason);

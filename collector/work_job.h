@@ -12,10 +12,15 @@
 /* KILLED: from outside, so that another try may end otherwise. */
 enum work_outcome { WORK_RUNNING, WORK_READY, WORK_FAILED, WORK_LATER, WORK_KILLED, WORK_HAND_OVER };
 
+/* An NTFF to tables; members to a parent's tables; tables to rows of the fleet's. */
+enum work_kind { WORK_PROFILE, WORK_PARENT, WORK_FLEET };
+
 struct work_job {
+    enum work_kind kind;
     struct catalog_profile profile;
     char *directory, *output; /* of its own; where the tables are made */
     char *ntff, *manifest;
+    char *members; /* of a parent: file that lists them */
     char *neffs[WORK_JOB_NEFFS_MAX];
     size_t neff_count;
     bool external; /* the external processor is at work */
@@ -30,8 +35,9 @@ struct work_job {
     uint64_t wall_ms;         /* its limit */
 };
 
-/* Fills paths from the manifest and makes an empty directory. */
-int work_job_open(struct work_job *j, const struct work_queue_config *c, const struct catalog_profile *p,
+/* Fills paths from the manifest, or lists the members, and makes an empty directory. fleet: the rows of a profile that
+ * is ready. */
+int work_job_open(struct work_job *j, const struct work_queue_config *c, const struct catalog_profile *p, bool fleet,
                   const char *directory, struct kymo_err *err) KYMO_MUST_CHECK;
 /* Ends a processor that is still running, removes the directory. */
 void work_job_done(struct work_job *j);

@@ -10,8 +10,10 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "collector/fleet_store.h"
 #include "collector/work_job.h"
 
+#define PLAN_NS 1000000000u
 #define PROGRESS_NS 250000000u /* between two notes of progress in the catalogue */
 
 struct slot {
@@ -23,6 +25,8 @@ struct slot {
 struct work_queue {
     struct work_queue_config config;
     int epoll;
+    uint64_t planned_ns;                       /* when parents were looked for */
+    char swept[MANIFEST_PROFILE_NAME_MAX + 1]; /* the last whose tables were looked for */
     struct slot slots[WORK_QUEUE_CHILDREN_MAX];
 };
 
@@ -63,7 +67,8 @@ static int check_config(const struct work_queue_config *config, struct kymo_err 
     if (!config->children || config->children > WORK_QUEUE_CHILDREN_MAX)
         return kymo_err_set(err, -EINVAL, "%u processors at a time, 1 to %d are possible", config->children,
                             WORK_QUEUE_CHILDREN_MAX);
-    return config->external ? external_check(config->external, err) : 0;
+    int r = config->gather_program ? fleet_store_check_cluster(config->cluster, err) : 0;
+    return r == 0 && config->external ? external_check(config->external, err) : r;
 }
 
 int work_queue_configure(struct work_queue *q, const struct work_queue_config *config, struct kymo_err *err)
@@ -73,6 +78,10 @@ int work_queue_configure(struct work_queue *q, const struct work_queue_config *c
         return r;
     struct work_queue_config *c = &q->config;
     c->process_program = config->process_program;
+    c->gather_program = config->gather_program;
+    c->cluster = config->cluster;
+    c->gather_settle_ms = config->gather_settle_ms;
+    c->gather_limit_ms = config->gather_limit_ms;
     c->limits = config->limits;
     c->external = config->external;
     c->children = config->children;
@@ -113,8 +122,8 @@ struct work_queue *work_queue_free(struct work_queue *q)
 static int tell(struct work_queue *q, const struct slot *s, struct kymo_err *err)
 {
     struct catalog_profile p;
-    if (!q->config.changed)
-        return 0;
+    if (!q->config.changed || s->job.kind == WORK_FLEET)
+        return 0; /* rows of the fleet change nothing about the profile */
     int r = catalog_find(q->config.catalog, s->job.profile.name, &p, err);
     if (r == 0)
         q->config.changed(q->config.ctx, &p);
@@ -182,9 +191,22 @@ static void tell_old_tables(const struct work_queue *q, struct work_job *j)
         (void)snprintf(j->reason + n, sizeof j->reason - n, "; the tables made before are still there");
 }
 
+static int record_fleet(struct work_queue *q, const struct work_job *j, struct kymo_err *err)
+{
+    struct catalog *c = q->config.catalog;
+    const char *name = j->profile.name;
+    int64_t later = now_ns() + (int64_t)q->config.retry_ms * 1000000;
+    if (j->outcome == WORK_KILLED)
+        return catalog_fleet_killed(c, name, j->reason, later, WORK_QUEUE_KILLS_MAX, err);
+    const char *state = j->outcome == WORK_READY ? "ready" : j->outcome == WORK_LATER ? "waiting" : "failed";
+    return catalog_fleet_end(c, name, state, j->outcome == WORK_READY ? NULL : j->reason, later, err);
+}
+
 static int record(struct work_queue *q, struct slot *s, struct kymo_err *err)
 {
     struct work_job *j = &s->job;
+    if (j->kind == WORK_FLEET)
+        return record_fleet(q, j, err);
     struct catalog *c = q->config.catalog;
     const struct catalog_result result = {j->schema_version, j->records, j->counts.tables, j->counts.bytes};
     const struct runner_report *report = j->runner ? runner_report(j->runner) : NULL;
@@ -215,7 +237,7 @@ static int note_progress(struct work_queue *q, struct slot *s, struct kymo_err *
     const struct runner_report *report = runner_report(s->job.runner);
     struct catalog_profile *p = &s->job.profile;
     uint64_t now = kymo_clock_mono_ns();
-    if (!*report->stage || now - s->noted_ns < PROGRESS_NS ||
+    if (s->job.kind == WORK_FLEET || !*report->stage || now - s->noted_ns < PROGRESS_NS ||
         (p->done == report->done && p->total == report->total && !strcmp(p->stage, report->stage)))
         return 0;
     int r = catalog_progress(q->config.catalog, p->name, report->stage, report->done, report->total, err);
@@ -245,7 +267,7 @@ static int turn_slot(struct work_queue *q, struct slot *s, struct kymo_err *err)
 }
 
 /* What cannot be opened has failed by itself, such as a capture whose manifest is damaged. */
-static int take(struct work_queue *q, size_t i, const struct catalog_profile *p, struct kymo_err *err)
+static int take(struct work_queue *q, size_t i, const struct catalog_profile *p, bool fleet, struct kymo_err *err)
 {
     struct slot *s = &q->slots[i];
     struct kymo_err why = {0};
@@ -254,13 +276,15 @@ static int take(struct work_queue *q, size_t i, const struct catalog_profile *p,
     char *directory KYMO_FREE = slot_directory(q, i);
     if (!directory)
         return kymo_err_set(err, -ENOMEM, "no memory for the work queue");
-    int r = catalog_start(q->config.catalog, p->name, name, err);
+    int r = fleet ? catalog_fleet_start(q->config.catalog, p->name, err)
+                  : catalog_start(q->config.catalog, p->name, name, err);
     if (r < 0)
         return r;
-    int opened = work_job_open(&s->job, &q->config, p, directory, &why);
+    int opened = work_job_open(&s->job, &q->config, p, fleet, directory, &why);
     s->used = true;
     s->noted_ns = 0;
     s->job.profile = *p;
+    s->job.kind = fleet ? WORK_FLEET : p->is_parent ? WORK_PARENT : WORK_PROFILE;
     if (opened == 0) {
         start(q, s);
     } else {
@@ -279,6 +303,16 @@ static int at_work(const struct work_queue *q)
     return n;
 }
 
+/* A profile that is at work in some way waits: its tables are about to be exchanged, or its rows are. */
+static int next_fleet(struct work_queue *q, struct catalog_profile *p, struct kymo_err *err)
+{
+    int r = q->config.gather_program ? catalog_next_fleet(q->config.catalog, now_ns(), p, err) : 0;
+    for (size_t i = 0; r == 1 && i < WORK_QUEUE_CHILDREN_MAX; i++)
+        if (q->slots[i].used && !strcmp(q->slots[i].job.profile.name, p->name))
+            return 0;
+    return r;
+}
+
 /* After a change of configuration there may be more at work than are to be. */
 static int start_waiting(struct work_queue *q, struct kymo_err *err)
 {
@@ -286,15 +320,63 @@ static int start_waiting(struct work_queue *q, struct kymo_err *err)
     for (size_t i = 0; i < WORK_QUEUE_CHILDREN_MAX && at_work(q) < (int)q->config.children; i++) {
         if (q->slots[i].used)
             continue;
+        bool fleet = false;
         int r = catalog_next(q->config.catalog, now_ns(), &p, err);
+        if (r == 0) {
+            r = next_fleet(q, &p, err);
+            fleet = true;
+        }
         if (r == 1)
-            r = take(q, i, &p, err);
+            r = take(q, i, &p, fleet, err);
         else
             return r;
         if (r < 0)
             return r;
     }
     return 0;
+}
+
+#define SWEEP_MAX 64
+
+struct sweep {
+    struct work_queue *q;
+    struct kymo_err *err;
+    unsigned n;
+};
+
+/* Rows of tables that somebody removed go as well. */
+static int sweep_one(void *ctx, const struct catalog_profile *p)
+{
+    struct sweep *s = ctx;
+    struct work_queue_config *c = &s->q->config;
+    char *place KYMO_FREE = work_queue_place(c->data_path, p->name);
+    memcpy(s->q->swept, p->name, sizeof s->q->swept);
+    s->n++;
+    if (!place)
+        return kymo_err_set(s->err, -ENOMEM, "no memory for the work queue");
+    if (access(place, F_OK) == 0 || errno != ENOENT)
+        return 0;
+    int r = fleet_store_remove(c->data_path, p->name, p->captured_ns, s->err);
+    return r < 0 ? r : catalog_fleet_gone(c->catalog, p->name, s->err);
+}
+
+/* About once a second: parents whose time has come, and a few profiles whose tables may be gone. */
+static int plan(struct work_queue *q, struct kymo_err *err)
+{
+    const struct work_queue_config *c = &q->config;
+    uint64_t now = kymo_clock_mono_ns();
+    bool settles = c->gather_settle_ms > 0;
+    if (!c->gather_program || (settles && q->planned_ns && now - q->planned_ns < PLAN_NS))
+        return 0;
+    q->planned_ns = now;
+    int r = catalog_plan_parents(c->catalog, now_ns(), (int64_t)c->gather_settle_ms * 1000000,
+                                 (int64_t)c->gather_limit_ms * 1000000, err);
+    struct sweep s = {.q = q, .err = err};
+    if (r >= 0)
+        r = catalog_list_fleet(c->catalog, q->swept, SWEEP_MAX, sweep_one, &s, err);
+    if (s.n < SWEEP_MAX)
+        q->swept[0] = '\0';
+    return r < 0 ? r : 0;
 }
 
 int work_queue_turn(struct work_queue *q, struct kymo_err *err)
@@ -310,6 +392,8 @@ int work_queue_turn(struct work_queue *q, struct kymo_err *err)
             first = NULL;
         }
     }
+    if (failed == 0)
+        failed = plan(q, err);
     if (failed == 0)
         failed = start_waiting(q, err);
     running = at_work(q);

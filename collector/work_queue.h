@@ -20,6 +20,10 @@ struct work_queue_config {
     struct catalog *catalog; /* all pointers must outlive the queue */
     const struct raw_store *raw;
     const char *process_program;     /* path of kymo-process */
+    const char *gather_program;      /* path of kymo-gather; NULL: no parents, no rows for the fleet */
+    const char *cluster;             /* in the fleet's tables; NULL with gather_program NULL */
+    uint64_t gather_settle_ms;       /* nothing has come of a request for so long: its parent is made */
+    uint64_t gather_limit_ms;        /* and after so long in any case */
     struct runner_limits limits;     /* of one kymo-process */
     const struct external *external; /* NULL: none */
     unsigned children;               /* at a time, 1 to WORK_QUEUE_CHILDREN_MAX */

@@ -12,7 +12,8 @@ void captures_on_request(void *ctx, uint64_t request, const Kymo__Uplink__Captur
 {
     struct captures *c = ctx;
     char name[32];
-    (void)snprintf(name, sizeof name, "c-%llx", (unsigned long long)request);
+    /* The collector's own number; ours goes by connection. */
+    (void)snprintf(name, sizeof name, "c-%llx", (unsigned long long)w->request_id);
     const struct captures_wish wish = {.trigger = "collector",
                                        .request = name,
                                        .job = w->job && *w->job ? w->job : NULL,

@@ -23,7 +23,10 @@ void profile_line_print(const json_t *p)
     const char *stage = profile_line_text(p, "stage"), *reason = profile_line_text(p, "reason");
     if (json_object_get(p, "file_offset"))
         (void)snprintf(offset, sizeof offset, " (offset %lld)", number(p, "file_offset"));
-    if (!strcmp(state, "ready"))
+    if (!strcmp(state, "ready") && !strcmp(profile_line_text(p, "kind"), "ranks"))
+        (void)snprintf(line, sizeof line, "%s ready %s (ranks of request %s)", name, profile_line_text(p, "path"),
+                       profile_line_text(p, "request"));
+    else if (!strcmp(state, "ready"))
         (void)snprintf(line, sizeof line, "%s ready %s", name, profile_line_text(p, "path"));
     else if (*stage)
         (void)snprintf(line, sizeof line, "%s %s: %s, %lld of %lld", name, state, stage, number(p, "done"),

@@ -285,7 +285,11 @@ all_made()
     [ "$(grep -c '^[^ ]* ready ' "$output/profiles.txt" || true)" -ge "$sent" ]
 }
 until_true $((60 + 2 * sent)) "the collector to make the profiles" all_made
-profiles=("$output"/data/profiles/global/*@latest)
+# Those of captures: what kymo-gather made of several has the table Member.
+profiles=()
+for profile in "$output"/data/profiles/global/*@latest; do
+    [ -e "$profile/Member.parquet" ] || profiles+=("$profile")
+done
 [ ${#profiles[@]} = "$sent" ] || die "${#profiles[@]} profiles of $sent captures below $output/data"
 [ "$sent" -gt "$demanded" ] || die "the daemon captured nothing by policy; see $output/daemon.log"
 # The one of rank 0 that came on demand.

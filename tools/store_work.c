@@ -57,7 +57,7 @@ static int work(struct work_queue *q, struct kymo_err *err)
 
 int store_work_run(struct store *s, const struct store_work *w, const char *program)
 {
-    char kymo_process[PATH_MAX];
+    char kymo_process[PATH_MAX], kymo_gather[PATH_MAX];
     struct kymo_err err = {0};
     struct work_queue *q = NULL;
     struct shown shown = {s->data_path, isatty(STDERR_FILENO)};
@@ -69,11 +69,18 @@ int store_work_run(struct store *s, const struct store_work *w, const char *prog
                    .wall_ms = 1000 * w->processor_time_s,
                    .descriptors = DESCRIPTORS},
     };
+    int r = sibling_path("kymo-process", kymo_process, &err);
+    if (r == 0)
+        r = sibling_path("kymo-gather", kymo_gather, &err);
     const struct work_queue_config config = {
         .data_path = s->data_path,
         .catalog = s->catalog,
         .raw = s->raw,
         .process_program = kymo_process,
+        /* A build without DuckDB has none. */
+        .gather_program = r == 0 && access(kymo_gather, X_OK) == 0 ? kymo_gather : NULL,
+        .cluster = "default",
+        .gather_limit_ms = UINT64_MAX / 2000000,
         .limits = {.memory = w->memory,
                    .file_size = FILE_SIZE_MAX,
                    .cpu_s = w->time_limit_s,
@@ -85,7 +92,6 @@ int store_work_run(struct store *s, const struct store_work *w, const char *prog
         .changed = changed,
         .ctx = &shown,
     };
-    int r = sibling_path("kymo-process", kymo_process, &err);
     if (r == 0)
         r = work_queue_open(&config, &q, &err);
     if (r == 0)

@@ -161,7 +161,7 @@ class Loop:
             + ("spool-bytes = 2M\nspool-capture-bytes = 1M\n" if squeeze else "")
         )
         self.commands = {
-            "kymo-collector": ["--data-path", self.data, "--listen", f"127.0.0.1:{port}", "--http", "off", "--retry", "1"],
+            "kymo-collector": ["--data-path", self.data, "--listen", f"127.0.0.1:{port}", "--http", "off", "--retry", "1", "--gather-settle", "0"],
             "kymod": ["--config", work / "kymod.conf"],
         }
         self.watch, self.events = Watch(), 0
@@ -353,7 +353,7 @@ class Loop:
         incoming = {p.name for p in (self.data / "raw" / "incoming").iterdir()} - missing
         if incoming:
             return f"raw/incoming holds {sorted(incoming)}"
-        busy = [p for p in self.profiles() if p["state"] not in ("ready", "failed")]
+        busy = [p for p in self.profiles() if p["state"] not in ("ready", "failed") or p.get("fleet") in ("waiting", "working")]
         if busy:
             return f"{busy[0]}"
         if len(missing) > sum(n for cause, n in rows.items() if cause != "interrupted"):
@@ -421,7 +421,7 @@ class Loop:
         missing, interrupted = self.finished - set(self.arrived), self.losses().get("interrupted", 0)
         if new - self.finished:
             raise Broken(f"arrived, but no hook finished them: {sorted(new - self.finished)}")
-        profiles = [p for p in self.profiles() if p["capture"] in new]
+        profiles = [p for p in self.profiles() if p.get("capture") in new]
         failed = [p for p in profiles if p["state"] != "ready"]
         if failed:
             raise Broken(f"profile failed: {failed[0]}")

@@ -37,7 +37,7 @@ until_true()
     done
 }
 
-"$bin/kymo-collector" --data-path "$work/data" --reserve 1M --listen 127.0.0.1:0 --http 127.0.0.1:0 --ports-file "$work/ports" \
+"$bin/kymo-collector" --data-path "$work/data" --reserve 1M --gather-settle 86400 --listen 127.0.0.1:0 --http 127.0.0.1:0 --ports-file "$work/ports" \
     >"$work/collector.log" 2>&1 &
 collector=$!
 until_true 10 test -s "$work/ports" || die "the collector does not start"

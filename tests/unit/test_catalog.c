@@ -346,17 +346,17 @@ static void refuses_what_it_does_not_know(void **state)
     assert_int_equal(catalog_open(path, false, &c, &err), -EBADMSG);
 }
 
-/* Every later program opens what version 1 left. */
-static void brings_an_old_one_up_to_date(void **state)
+/* Every later program opens what an earlier one left. */
+static void bring_up_to_date(const char *golden)
 {
-    (void)state;
     uint8_t *sql KYMO_FREE = NULL;
     size_t n;
     sqlite3 *db;
     struct kymo_err err = {0};
     struct catalog *c;
     struct catalog_profile p;
-    assert_int_equal(kymo_file_read_all("tests/golden/catalog/v1.sql", 1u << 20, &sql, &n, NULL), 0);
+    (void)unlink(path);
+    assert_int_equal(kymo_file_read_all(golden, 1u << 20, &sql, &n, NULL), 0);
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, (const char *)sql, NULL, NULL, NULL), SQLITE_OK);
     (void)sqlite3_close(db);
@@ -367,11 +367,22 @@ static void brings_an_old_one_up_to_date(void **state)
     assert_int_equal(p.state, CATALOG_READY);
     assert_int_equal(p.records, 10);
     assert_string_equal(p.job, "train");
+    /* What is ready has rows for the fleet to make. */
+    assert_string_equal(p.fleet, "waiting");
+    assert_false(p.is_parent);
+    assert_int_equal(p.captured_ns, 1700000000000000000);
     const struct catalog_host_loss row = {.row = 1, .captures = 1, .cause = "full"};
     assert_int_equal(catalog_add_host_losses(c, "host1", &row, 1, NULL), 0);
     catalog_free(c);
     assert_int_equal(catalog_open(path, true, &c, &err), 0);
     catalog_free(c);
+}
+
+static void brings_an_old_one_up_to_date(void **state)
+{
+    (void)state;
+    bring_up_to_date("tests/golden/catalog/v1.sql");
+    bring_up_to_date("tests/golden/catalog/v5.sql");
 }
 
 struct host_rows {

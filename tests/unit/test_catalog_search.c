@@ -306,11 +306,20 @@ static void test_counts_of_an_older_store(void **state)
     (void)snprintf(path, sizeof path, "%s/catalog.db", root);
     assert_int_equal(catalog_count(catalog, before, NULL), 0);
     assert_int_equal(catalog_open(path, false, &c, NULL), 0);
-    assert_int_equal(catalog_script(c,
-                                    "DROP TABLE profile_counts; DROP TRIGGER profiles_come; DROP TRIGGER profiles_go;"
-                                    "DROP TRIGGER profiles_move; PRAGMA user_version=4",
-                                    NULL),
-                     0);
+    assert_int_equal(
+        catalog_script(c,
+                       "DROP TABLE profile_counts; DROP TRIGGER profiles_come; DROP TRIGGER profiles_go;"
+                       "DROP TRIGGER profiles_move; DROP TRIGGER captures_come; DROP TRIGGER captures_move;"
+                       "DROP TRIGGER profiles_end; DROP TRIGGER profiles_ready; DROP TABLE requests;"
+                       "DROP INDEX captures_by_request; DROP INDEX profiles_by_fleet;"
+                       "DROP VIEW capture_states; ALTER TABLE captures DROP COLUMN kind;"
+                       "ALTER TABLE captures DROP COLUMN request; ALTER TABLE profiles DROP COLUMN fleet;"
+                       "ALTER TABLE profiles DROP COLUMN fleet_reason;"
+                       "ALTER TABLE profiles DROP COLUMN fleet_ns;"
+                       "ALTER TABLE profiles DROP COLUMN fleet_kills;"
+                       "CREATE VIEW capture_states AS SELECT id FROM captures; PRAGMA user_version=4",
+                       NULL),
+        0);
     catalog_free(c);
     assert_int_equal(catalog_open(path, false, &c, NULL), 0);
     assert_int_equal(catalog_count(c, after, NULL), 0);

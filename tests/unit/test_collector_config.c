@@ -109,10 +109,10 @@ static void tells_what_changes(void **state)
     collector_settings_compare(a, b, note_key, keys);
     /* Those of the work queue take effect at once. */
     assert_string_equal(keys, "config listen http-name window ");
-    struct work_queue_config w = collector_settings_work(b, "/bin/true");
+    struct work_queue_config w = collector_settings_work(b, "/bin/true", NULL);
     assert_int_equal(w.children, 3);
     assert_string_equal(w.external->command, "sh -o {output} {ntff}");
-    assert_null(collector_settings_work(a, "/bin/true").external);
+    assert_null(collector_settings_work(a, "/bin/true", NULL).external);
     keys[0] = '\0';
     collector_settings_compare(a, a, note_key, keys);
     assert_string_equal(keys, "");

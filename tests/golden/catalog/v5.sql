@@ -1,0 +1,22 @@
+-- A catalogue of schema version 5 with one capture and one profile, as the program of that version left it. Kept for ever.
+CREATE TABLE captures( id TEXT PRIMARY KEY, state TEXT NOT NULL CHECK(state IN ('receiving','received')), reason TEXT, job TEXT, rank INTEGER NOT NULL, host TEXT, boot_id TEXT, mode TEXT, trigger TEXT, first_execution INTEGER, execution_count INTEGER, start_unix_ns INTEGER, end_unix_ns INTEGER, instance_type TEXT, driver_version TEXT, runtime_version TEXT, writer TEXT, files INTEGER NOT NULL, bytes INTEGER NOT NULL, received_ns INTEGER NOT NULL, source TEXT) STRICT, WITHOUT ROWID;
+INSERT INTO captures VALUES('c1','received',NULL,'train',3,'host1','boot','continuous','periodic',10,1,1700000000000000000,1700000001000000000,'trn2.48xlarge','2.21','2.23','kymod 0.1.0',1,1000,1700000002000000000,NULL);
+CREATE TABLE labels( capture TEXT NOT NULL REFERENCES captures(id), key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY(capture, key)) STRICT, WITHOUT ROWID;
+INSERT INTO labels VALUES('c1','team','speech');
+CREATE TABLE profiles( name TEXT PRIMARY KEY, capture TEXT NOT NULL REFERENCES captures(id), file TEXT NOT NULL, file_index INTEGER NOT NULL, vnc INTEGER NOT NULL, file_size INTEGER NOT NULL, state TEXT NOT NULL CHECK(state IN ('received','queued','processing','ready','failed')), reason TEXT, file_offset INTEGER, stage TEXT, done INTEGER NOT NULL DEFAULT 0, total INTEGER NOT NULL DEFAULT 0, attempts INTEGER NOT NULL DEFAULT 0, received_ns INTEGER NOT NULL, queued_ns INTEGER, started_ns INTEGER, finished_ns INTEGER, processor TEXT, schema_version TEXT, records INTEGER, tables INTEGER, bytes INTEGER, kills INTEGER NOT NULL DEFAULT 0, told INTEGER) STRICT, WITHOUT ROWID;
+INSERT INTO profiles VALUES('train-host1-r3-c1-nc0','c1','a.ntff',0,0,1000,'ready',NULL,NULL,NULL,0,0,1,1700000002000000000,1700000002000000001,1700000002000000002,1700000003000000000,'kymo 0.1.0','7.4.0',10,3,999,0,NULL);
+CREATE TABLE losses( profile TEXT NOT NULL REFERENCES profiles(name), n INTEGER NOT NULL, stage TEXT NOT NULL, ring TEXT NOT NULL, cause TEXT NOT NULL, records INTEGER, emitted INTEGER, PRIMARY KEY(profile, n)) STRICT, WITHOUT ROWID;
+CREATE TABLE host_losses( source TEXT NOT NULL, row INTEGER NOT NULL, first_seq INTEGER NOT NULL, first_unix_ns INTEGER NOT NULL, cause TEXT NOT NULL, last_seq INTEGER NOT NULL, captures INTEGER NOT NULL, bytes INTEGER NOT NULL, last_unix_ns INTEGER NOT NULL, received_ns INTEGER NOT NULL, PRIMARY KEY(source, row, first_seq, first_unix_ns)) STRICT, WITHOUT ROWID;
+CREATE TABLE profile_counts(state TEXT PRIMARY KEY, n INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+INSERT INTO profile_counts VALUES('ready',1);
+CREATE INDEX profiles_by_state ON profiles(state, queued_ns, name);
+CREATE INDEX profiles_by_capture ON profiles(capture);
+CREATE VIEW capture_states AS SELECT c.id, c.received_ns, c.files, c.bytes, CASE WHEN c.state = 'receiving' THEN 'receiving' ELSE coalesce((SELECT p.state FROM profiles p  WHERE p.capture = c.id ORDER BY instr('received queued processing failed ready', p.state) LIMIT 1), 'ready') END AS state, c.reason FROM captures c;
+CREATE INDEX profiles_untold ON profiles(capture, name) WHERE told = 0;
+CREATE INDEX profiles_by_received ON profiles(received_ns, name);
+CREATE INDEX profiles_by_finished ON profiles(coalesce(finished_ns,0), name);
+CREATE INDEX captures_by_received ON captures(received_ns, id);
+CREATE TRIGGER profiles_come AFTER INSERT ON profiles BEGIN INSERT INTO profile_counts VALUES(new.state, 1) ON CONFLICT(state) DO UPDATE SET n=n+1; END;
+CREATE TRIGGER profiles_go AFTER DELETE ON profiles BEGIN UPDATE profile_counts SET n=n-1 WHERE state=old.state; END;
+CREATE TRIGGER profiles_move AFTER UPDATE OF state ON profiles WHEN new.state<>old.state BEGIN UPDATE profile_counts SET n=n-1 WHERE state=old.state; INSERT INTO profile_counts VALUES(new.state, 1) ON CONFLICT(state) DO UPDATE SET n=n+1; END;
+PRAGMA user_version=5;
