@@ -21,7 +21,7 @@ static const char create[] =
     " first_ts VARCHAR);"
     "CREATE TABLE sync(idx INTEGER, ts BIGINT, host_ns BIGINT, error_ns BIGINT, source VARCHAR);"
     "CREATE TABLE op(idx INTEGER, start_ts BIGINT, end_ts BIGINT, operation VARCHAR, op_id BIGINT, stream_id BIGINT,"
-    " replica_group VARCHAR, invocation BIGINT, num_elements BIGINT, dtype VARCHAR);"
+    " replica_group VARCHAR, invocation BIGINT, num_elements BIGINT, dtype VARCHAR, worker BIGINT);"
     "CREATE TABLE clock(idx INTEGER, method VARCHAR, syncs BIGINT, offset_ns BIGINT, drift DOUBLE,"
     " device_error_ns BIGINT, contradict BOOLEAN);"
     "CREATE TABLE note(category VARCHAR, message VARCHAR)";
@@ -43,15 +43,18 @@ static int stopped(struct kymo_err *err)
     return kymo_err_set(err, -ECANCELED, "stopped on request; nothing was written");
 }
 
+static bool has_column(const char *name)
+{
+    return kymo_schema_column(kymo_schema_find("CcOp"), name) >= 0;
+}
+
 static int take_ops(struct gather_db *db, int64_t idx, struct kymo_err *err)
 {
-    /* The number of an operation among those of its kind, where the profile counts them. */
-    bool counted = kymo_schema_column(kymo_schema_find("CcOp"), "invocation") >= 0;
     char sql[512];
     (void)snprintf(sql, sizeof sql,
                    "INSERT INTO op SELECT ?::INTEGER, start_ts, end_ts, operation, op_id, stream_id, replica_group, %s,"
-                   " num_elements, dtype FROM \"CcOp\" WHERE start_ts IS NOT NULL AND end_ts IS NOT NULL",
-                   counted ? "invocation" : "NULL");
+                   " num_elements, dtype, %s FROM \"CcOp\" WHERE start_ts IS NOT NULL AND end_ts IS NOT NULL",
+                   has_column("invocation") ? "invocation" : "NULL", has_column("rank") ? "rank" : "NULL");
     return gather_db_run(db, err, sql, "i", idx);
 }
 

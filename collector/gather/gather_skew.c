@@ -4,13 +4,13 @@
 #include <stdlib.h>
 
 /*
- * Numbers of replica groups are workers: ranks where a rank has one logical core, else rank * cores + place of the core
- * in its rank. Members without rank are numbered as they come.
+ * Numbers of replica groups are workers: what CcOp calls the rank, where it tells; else ranks where a rank has one
+ * logical core, or rank * cores + place of the core in its rank. Members without rank are numbered as they come.
  */
 static const char workers[] =
-    "CREATE TABLE worker AS SELECT idx, coalesce(rank * (max(place) OVER () + 1) + place, idx) AS worker FROM"
+    "CREATE TABLE worker AS SELECT idx, coalesce(o.worker, rank * (max(place) OVER () + 1) + place, idx) AS worker FROM"
     " (SELECT idx, rank, dense_rank() OVER (PARTITION BY rank ORDER BY vnc) - 1 AS place FROM member"
-    "  WHERE state = 'ready')";
+    "  WHERE state = 'ready') LEFT JOIN (SELECT idx, min(worker) AS worker FROM op GROUP BY idx) o USING (idx)";
 
 /* The group that a member of it belongs to; 'all' where the text names none with its number. */
 static const char groups[] =
@@ -24,7 +24,7 @@ static const char groups[] =
  * same kind, size and type, in the same order.
  */
 static const char keys[] =
-    "CREATE TABLE keyed AS SELECT o.*, g.worker, g.ranks, g.name AS grp,"
+    "CREATE TABLE keyed AS SELECT o.* EXCLUDE (worker), g.worker, g.ranks, g.name AS grp, p.same,"
     " CASE WHEN p.same AND o.op_id >= 0 THEN o.operation || ' #' || o.op_id"
     "      ELSE concat_ws(' ', o.operation, o.num_elements, o.dtype) END AS key"
     " FROM op o JOIN grp g ON g.idx = o.idx AND g.replica_group IS NOT DISTINCT FROM o.replica_group"
@@ -32,21 +32,22 @@ static const char keys[] =
     "       GROUP BY name) p ON p.name = g.name";
 
 /*
- * The place of an operation among its like: the profile's own count where that is one, else the order of start. Members
- * that began at a later execution begin at a later place, where all tell it and executions hold equally many.
+ * The place of an operation among its like: in equal programs the device's own count, where that is one; else the order
+ * of start, and members that began at a later execution begin at a later place, where all tell it and executions hold
+ * equally many.
  */
 static const char places[] =
     "CREATE TABLE placed AS WITH c AS (SELECT *,"
     " row_number() OVER (PARTITION BY idx, grp, key ORDER BY start_ts) - 1 AS nth,"
     " count(*) OVER (PARTITION BY idx, grp, key) AS n,"
     " count(*) OVER (PARTITION BY idx, grp, key, invocation) AS twins FROM keyed),"
-    "u AS (SELECT grp, key, max(twins) = 1 AND count(invocation) = count(*) AS counted FROM c GROUP BY ALL),"
+    "u AS (SELECT grp, key, bool_and(same) AND max(twins) = 1 AND count(invocation) = count(*) AS counted FROM c"
+    " GROUP BY ALL),"
     "f AS (SELECT min(first_execution) AS low, count(first_execution) = count(*) AS told FROM member"
     " WHERE state = 'ready')"
-    "SELECT c.* EXCLUDE (nth, n, twins, invocation), CASE WHEN u.counted THEN c.invocation ELSE c.nth END"
-    " + CASE WHEN f.told AND c.n % m.executions = 0 THEN (m.first_execution - f.low) * (c.n // m.executions)"
-    "   ELSE 0 END AS invocation"
-    " FROM c JOIN u USING (grp, key) JOIN member m USING (idx), f";
+    "SELECT c.* EXCLUDE (nth, n, twins, invocation, same), CASE WHEN u.counted THEN c.invocation"
+    " WHEN f.told AND c.n % m.executions = 0 THEN c.nth + (m.first_execution - f.low) * (c.n // m.executions)"
+    " ELSE c.nth END AS invocation FROM c JOIN u USING (grp, key) JOIN member m USING (idx), f";
 
 /* Where the clocks differ in host, what the hosts' clocks may be off comes on top. */
 static const char arrivals[] =

@@ -1,5 +1,6 @@
 """kymo-gather on jobs whose truth is known: offsets, skews, last arrivers, what is missing, and what is not certain."""
 
+from pathlib import Path
 import subprocess
 
 import duckdb
@@ -10,6 +11,7 @@ import profiles
 from gather_job import Rank, UNIX
 
 SPAN = 20 * 10**9
+SCHEMA = Path(__file__).parents[2] / "formats" / "schema" / "schema.tsv"
 
 
 def gather(output, *arguments, sandbox=True):
@@ -205,3 +207,19 @@ def test_fleet_rows_of_a_profile(tmp_path):
     (n, wait, cost), = rows(tables, "WaitCause", "count(*), sum(wait_ns), sum(cost_ns)")
     assert rows(out, "WaitCauseSummary", "sum(waits), sum(wait_ns), sum(cost_ns)") == [(n, wait, cost)]
     assert all(cause for cause, in rows(out, "WaitCauseSummary", "cause", "WHERE in_table IS NOT NULL"))
+
+
+@pytest.mark.skipif("CcOp\tinvocation\t" not in SCHEMA.read_text(), reason="the schema has no such column")
+def test_counts_of_the_device_match_what_was_lost(tmp_path):
+    """Rank 1 lost collectives in the middle; the device's own count and rank tell which they were."""
+    ranks = make_ranks()
+    truth = gather_job.run_job(ranks, steps=6)
+    dirs = write_all(tmp_path / "p", ranks)
+    for r, d in zip(ranks, dirs):
+        table = gather_job.pq.read_table(d / "CcOp.parquet")
+        table = table.append_column("invocation", gather_job.pa.array(range(100, 100 + len(table))))
+        table = table.append_column("rank", gather_job.pa.array([r.number] * len(table)))
+        gather_job.pq.write_table(table.take([i for i in range(len(table)) if r.number != 1 or not 4 <= i < 10]), d / "CcOp.parquet")
+    parent = gather(tmp_path / "parent", *dirs)
+    got = rows(parent, "CollectiveSkew", "invocation, arrived, consistent", "ORDER BY id")
+    assert got == [(100 + i, 3 if 4 <= i < 10 else 4, True) for i in range(len(truth))]
