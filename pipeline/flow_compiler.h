@@ -2,10 +2,12 @@
  * Compiler edges from execution to execution, for one core. Called in the order in which instructions begin to run.
  *
  * Rule (ours, G): an edge stays within one execution of the NEFF. When both ends lie in the same loop, both run equally
- * often, and the n-th run of the later one is linked to the n-th run of the earlier one, or, when that has not begun by
- * then (an edge that goes round the loop), to the latest one before it. In all other cases it is linked to the latest
- * run that began before it. Where records were lost since, there is no edge; runs in a loop are then not counted any
- * more until the next execution. Plain data; memory by static row.
+ * often, and the n-th run of the later one is linked to the n-th run of the earlier one; to the run before it where the
+ * earlier one stands further on in the program, so that the edge goes round the loop. In all other cases it is linked
+ * to the latest run that began before it. It leaves the last instruction of that run that began before the later one
+ * does; when none has, another instruction of the later one is where the edge holds. Where records were lost since,
+ * there is no edge; runs in a loop are then not counted any more until the next execution. Plain data; memory by static
+ * row.
  */
 #ifndef KYMO_PIPELINE_FLOW_COMPILER_H
 #define KYMO_PIPELINE_FLOW_COMPILER_H
@@ -18,8 +20,8 @@
 
 struct flow_run {
     int64_t id, end, transfer, transfer_end; /* ns; transfer: the one it triggered, -1: none */
-    uint32_t number;                         /* of this instruction's runs in the execution */
-    uint32_t execution, epoch;
+    uint32_t number;                         /* of the BIR instruction's runs in the execution */
+    uint32_t execution, epoch;               /* execution 0: not used */
 };
 
 struct flow_counter {
@@ -30,8 +32,8 @@ struct flow_compiler {
     const struct flow_static *facts;
     struct flow_counter *counters; /* by static row; only rows in loops are counted */
     struct flow_run *runs;
-    uint32_t *first;           /* by tail, into runs: one run, or FLOW_RUNS of a row in a loop */
-    uint32_t *seen;            /* by tail: runs ever noted in this execution */
+    uint32_t *first;           /* by tail, into runs: one run, or FLOW_RUNS in a loop, by number modulo that */
+    uint32_t *latest;          /* by tail: number of its latest run */
     uint32_t execution, epoch; /* from 1; an epoch ends where records were lost */
     uint32_t broken;           /* execution in which loops are not counted any more; 0: none */
     uint64_t left_out;         /* edges not known because records were lost, or engines ran too far ahead */

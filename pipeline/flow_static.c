@@ -79,7 +79,7 @@ static int by_bir(const void *a, const void *b)
 
 struct group { /* one BIR instruction on one core */
     uint64_t bir;
-    uint32_t node, first, count, last; /* in members; last: the one that edges leave */
+    uint32_t node, first, count, last; /* in members; last: the last one that is principal */
     uint8_t pcore;
 };
 
@@ -143,13 +143,15 @@ static int group_order(const void *a, const void *b)
 
 static uint32_t tail_of(struct build *b, const struct group *g)
 {
-    uint32_t row = b->members[g->last].row;
     struct flow_static *f = b->f;
-    if (f->rows[row].tail == FLOW_NONE) {
-        f->rows[row].tail = (uint32_t)f->tail_count;
-        f->tail_row[f->tail_count++] = row;
-    }
-    return f->rows[row].tail;
+    uint32_t row = b->members[g->last].row;
+    if (f->rows[row].tail != FLOW_NONE)
+        return f->rows[row].tail;
+    for (uint32_t i = g->first; i < g->first + g->count; i++)
+        if (is_principal(b, g, i))
+            f->rows[b->members[i].row].tail = (uint32_t)f->tail_count;
+    f->tail_loop[f->tail_count] = f->rows[row].loop;
+    return (uint32_t)f->tail_count++;
 }
 
 static int add_pred(struct build *b, const struct group *g, uint32_t first, uint64_t bir, enum flow_type type,
@@ -169,7 +171,7 @@ static int add_pred(struct build *b, const struct group *g, uint32_t first, uint
     f->preds = p;
     if (r < 0)
         return kymo_err_set(err, r, "no memory for the compiler's dependencies");
-    f->preds[f->pred_count++] = (struct flow_pred){tail, (uint8_t)type};
+    f->preds[f->pred_count++] = (struct flow_pred){tail, (uint8_t)type, bir > g->bir};
     return 0;
 }
 
@@ -214,9 +216,9 @@ static int read_rows(struct build *b, const struct input *in, struct kymo_err *e
     struct flow_static *f = b->f;
     f->count = b->statics->count;
     f->rows = KYMO_NEW_ARRAY(struct flow_row, f->count + 1);
-    f->tail_row = KYMO_NEW_ARRAY(uint32_t, f->count + 1);
+    f->tail_loop = KYMO_NEW_ARRAY(uint32_t, f->count + 1);
     b->members = KYMO_NEW_ARRAY(struct member, f->count + 1);
-    if (!f->rows || !f->tail_row || !b->members)
+    if (!f->rows || !f->tail_loop || !b->members)
         return kymo_err_set(err, -ENOMEM, "no memory for the dependencies of %zu instructions", f->count);
     for (size_t i = 0; i < f->count; i++) {
         const struct static_row *st = &b->statics->rows[i];
@@ -248,7 +250,7 @@ static int find_loops(struct build *b, const struct input *in, struct kymo_err *
     for (size_t i = 0; i < b->count && r == 0; i++)
         flow_loops_note(&loops, &b->statics->rows[b->members[i].row], b->members[i].bir);
     if (r == 0)
-        flow_loops_join(&loops);
+        r = flow_loops_join(&loops, err);
     for (size_t i = 0; i < b->count && r == 0; i++)
         b->f->rows[b->members[i].row].loop = flow_loops_find(&loops, &b->statics->rows[b->members[i].row]);
     flow_loops_done(&loops);
@@ -277,6 +279,6 @@ void flow_static_done(struct flow_static *f)
 {
     kymo_free(f->rows);
     kymo_free(f->preds);
-    kymo_free(f->tail_row);
+    kymo_free(f->tail_loop);
     *f = (struct flow_static){0};
 }

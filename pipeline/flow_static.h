@@ -3,11 +3,13 @@
  * edge leaves and enters. Found once, before any event. Immutable after opening.
  *
  * Compiler edges stand between BIR instructions, of which one may have become several machine instructions (weights and
- * matmul, two passes of FP32, a wait of its own). Ours (G): an edge leaves the last of them and enters each, semaphore
- * instructions left out unless there is nothing else; they stay on the engine of the first. Both ends lie on one core.
+ * matmul, two passes of FP32, a wait of its own). Ours (G): an edge leaves one of them (flow_compiler.h says which) and
+ * enters each, semaphore instructions left out unless there is nothing else, and those of other engines than the first
+ * too. Both ends lie on one core.
  *
- * Loops are found from backward branches of the image. Bodies on different engines are one loop when their BIR numbers
- * overlap, as BIR numbers grow along the program (G) and a body is a stretch of it.
+ * Loops are found from backward branches of the image. Bodies on different engines are one loop when they branch on the
+ * same condition and their BIR numbers overlap or follow each other with nothing outside of loops between (G: BIR
+ * numbers grow along the program, and a body is a stretch of it).
  */
 #ifndef KYMO_PIPELINE_FLOW_STATIC_H
 #define KYMO_PIPELINE_FLOW_STATIC_H
@@ -36,7 +38,7 @@ struct flow_row { /* one static row */
     struct kymo_sync sync[2];
     uint32_t loop; /* 0: none; rows of one loop run equally often */
     uint32_t preds, pred_count;
-    uint32_t tail;         /* edges leave it: its number among such rows; FLOW_NONE */
+    uint32_t tail;         /* edges leave it: number of its BIR instruction among those; FLOW_NONE */
     int16_t dma_semaphore; /* of a DMA with descriptors made at run time; -1 */
     uint16_t clear_first, clear_count;
     uint8_t sets; /* of sync */
@@ -47,7 +49,8 @@ struct flow_row { /* one static row */
 
 struct flow_pred {
     uint32_t tail;
-    uint8_t type; /* enum flow_type */
+    uint8_t type;     /* enum flow_type */
+    bool comes_later; /* in the program: within a loop, the edge comes from the round before */
 };
 
 struct flow_static {
@@ -55,7 +58,7 @@ struct flow_static {
     size_t count;
     struct flow_pred *preds;
     size_t pred_count, pred_cap;
-    uint32_t *tail_row; /* by tail */
+    uint32_t *tail_loop; /* by tail */
     size_t tail_count;
     uint64_t unknown_kinds; /* edges of a kind that no fact names */
     bool has_debug;

@@ -1,0 +1,100 @@
+"""Flow and WaitCause of random programs equal what brute force finds, and what the simulator's model knows."""
+
+from collections import Counter
+import pathlib
+
+import duckdb
+import pytest
+
+import flow_reference
+import profiles
+import truth
+
+# Generation, LNC, seeds: small programs, for the reference looks at every pair.
+PROGRAMS = (("trn1", 1, (0, 1)), ("trn2", 1, (3, 4)), ("trn2", 2, (7, 8)), ("trn3", 2, (9,)))
+CASES = [(arch, lnc, seed) for arch, lnc, seeds in PROGRAMS for seed in seeds]
+
+
+def make(directory, arch, lnc, seed, *options):
+    """(profile with its truth, NEFF)"""
+    neff = pathlib.Path(directory) / f"random-{seed}.neff"
+    ntff = neff.with_suffix(".ntff")
+    profiles.run(profiles.BIN / "flow_programs", arch, lnc, seed, neff)
+    profiles.run(profiles.BIN / "kymo-sim", "ntff", "--neff", neff, "--instance", profiles.INSTANCES[arch], "--lnc", lnc,
+                 "--executions", 2, "--dge", 1, *options, "--output", ntff, "--truth", neff.parent / "truth")
+    tables = profiles.process(ntff, [neff], neff.with_suffix(""))
+    return truth.Profile(tables, neff.parent / "truth" / ntff.stem), neff
+
+
+def compare(p, neff):
+    """Differences between Flow and the reference."""
+    events, run = truth.Events(p), flow_reference.Run(p)
+    name = lambda kind, row: events.true("dma_transfers" if kind == "DMA_WAIT" else "instructions", row)
+    want = Counter()
+    for kind, earlier, later in (flow_reference.compiler_edges(run, flow_reference.read_debug(neff)) +
+                                 flow_reference.psum_edges(run) + flow_reference.semaphore_edges(run)):
+        want[kind, name(kind, earlier), events.true("instructions", later)] += 1
+    got = Counter()
+    for r in truth.rows_of(p.tables, "Flow"):
+        data = r["in_table"] == "dma_block" and r["dependency_type"] != "DMA_WAIT"
+        if r["out_table"] == "instruction" and not data:
+            got[r["dependency_type"], events.found(r["in_table"], r["in_id"]), events.found("instruction", r["out_id"])] += 1
+    for kind in sorted({k for k, _, _ in want} | {k for k, _, _ in got}):
+        one = lambda edges: [e for e in edges.elements() if e[0] == kind]
+        p.differ(kind, one(want), one(got))
+    return p.differences
+
+
+@pytest.mark.parametrize("arch, lnc, seed", CASES)
+def test_random_programs_have_the_edges_of_brute_force(tmp_path, arch, lnc, seed):
+    p, neff = make(tmp_path, arch, lnc, seed)
+    assert compare(p, neff) == []
+    assert truth.compare(p.tables, p.truth) == []
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    p, _ = make(tmp_path_factory.mktemp("flow"), "trn2", 2, 7)
+    con = duckdb.connect()
+    for path in p.tables.glob("*.parquet"):
+        con.execute(f"CREATE VIEW \"{path.stem}\" AS SELECT * FROM read_parquet('{path}')")
+    return con
+
+
+def test_ids_are_rows_and_gaps_lie_between_them(tables):
+    assert tables.execute("""
+        WITH event AS (SELECT 'instruction' AS name, id, start_ts, end_ts FROM Instruction
+                       UNION ALL SELECT 'dma_block', id, start_ts, end_ts FROM DmaPacketAggregated)
+        SELECT count(*), count(a.id), count(b.id), count(*) FILTER (f.gap_time = b.start_ts - a.end_ts)
+        FROM Flow f LEFT JOIN event a ON a.name = f.in_table AND a.id = f.in_id
+                    LEFT JOIN event b ON b.name = f.out_table AND b.id = f.out_id""").fetchone() == (
+        (tables.execute("SELECT count(*) FROM Flow").fetchone()[0],) * 4)
+
+
+def test_edges_stay_on_their_core(tables):
+    assert tables.execute("""
+        SELECT count(*) FROM Flow f JOIN Instruction a ON f.in_table = 'instruction' AND a.id = f.in_id
+        JOIN Instruction b ON f.out_table = 'instruction' AND b.id = f.out_id WHERE a.pcore_idx <> b.pcore_idx""").fetchone() == (0,)
+
+
+def test_users_of_a_transfer_are_those_of_its_trigger(tables):
+    users = tables.execute("""
+        SELECT in_id, out_id, dependency_type FROM Flow
+        WHERE in_table = 'dma_block' AND dependency_type <> 'DMA_WAIT' ORDER BY ALL""").fetchall()
+    assert users == tables.execute("""
+        SELECT t.out_id, f.out_id, f.dependency_type FROM Flow f JOIN Flow t ON t.dependency_type = 'DMA_TRIGGER' AND t.in_id = f.in_id
+        WHERE f.in_table = 'instruction' AND f.dependency_type IN ('FLOW_DEPENDENCE', 'ANTI_DEPENDENCE', 'OUTPUT_DEPENDENCE')
+        ORDER BY ALL""").fetchall()
+    assert users
+
+
+def test_a_chain_of_waits_leads_back_in_time(tables):
+    last = tables.execute("SELECT max(instruction_id) FROM WaitCause WHERE prior_wait_id IS NOT NULL").fetchone()[0]
+    chain = tables.execute(f"""
+        WITH RECURSIVE chain AS (
+          SELECT 0 AS step, * FROM WaitCause WHERE instruction_id = {last}
+          UNION ALL
+          SELECT step + 1, w.* FROM chain c JOIN WaitCause w ON w.instruction_id = c.prior_wait_id WHERE step < 1000)
+        SELECT end_ts, prior_wait_id FROM chain ORDER BY step""").fetchall()
+    assert 2 < len(chain) < 1000
+    assert [e for e, _ in chain] == sorted((e for e, _ in chain), reverse=True)
