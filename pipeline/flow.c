@@ -332,6 +332,10 @@ static void explain_losses(const struct flow *f, const struct flow_counts *n, st
     if (f->facts.unknown_kinds)
         warnings_add(w, "Dependencies", "%llu dependencies in the debug layer are of a kind that is not known",
                      (unsigned long long)f->facts.unknown_kinds);
+    if (f->facts.beyond)
+        warnings_add(w, "Dependencies",
+                     "%llu dependencies in the debug layer are left out: their instructions have too many",
+                     (unsigned long long)f->facts.beyond);
     if (!f->facts.has_debug && f->facts.count)
         warnings_add(w, "Dependencies",
                      "no debug layer names dependencies: Flow has no edges of the compiler; give the NEFF, compiled "

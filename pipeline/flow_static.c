@@ -9,6 +9,7 @@
 #include "pipeline/flow_loops.h"
 
 #define PREDS_MAX (1u << 28)
+#define PREDS_OF_ONE 256 /* the compiler writes at most 100 of each list */
 #define KIND_ORDERED 1
 #define KIND_FLOW 4
 
@@ -166,6 +167,10 @@ static int add_pred(struct build *b, const struct group *g, uint32_t first, uint
     for (size_t i = first; i < f->pred_count; i++)
         if (f->preds[i].tail == tail && f->preds[i].type == type)
             return 0;
+    if (f->pred_count - first == PREDS_OF_ONE) {
+        f->beyond++;
+        return 0;
+    }
     void *p = f->preds;
     int r = kymo_grow(&p, &f->pred_cap, f->pred_count + 1, PREDS_MAX, sizeof *f->preds);
     f->preds = p;

@@ -61,6 +61,7 @@ struct flow_static {
     uint32_t *tail_loop; /* by tail */
     size_t tail_count;
     uint64_t unknown_kinds; /* edges of a kind that no fact names */
+    uint64_t beyond;        /* edges left out because an instruction has too many */
     bool has_debug;
 };
 
