@@ -3,6 +3,7 @@
  * may have written. Exit code 0 done, 1 failed, 2 wrong usage.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include "base/file.h"
 #include "base/options.h"
 #include "tools/export/export_csv.h"
+#include "tools/export/export_perfetto.h"
 #include "tools/export/export_summary.h"
 
 enum format { FORMAT_CSV, FORMAT_PERFETTO, FORMAT_TEXT, FORMAT_JSON };
@@ -29,7 +31,7 @@ struct args {
     const char *dir, *output, *start, *end;
     struct kymo_option_list tables;
     int format;
-    uint64_t samples, memory, threads;
+    uint64_t samples, flows, memory, threads;
 };
 
 static const struct kymo_option rows[] = {
@@ -77,6 +79,15 @@ static const struct kymo_option rows[] = {
      .offset = offsetof(struct args, samples),
      .help = "csv at a timeline's resolution: of the events of a track that begin in one of so many equal intervals of "
              "the range, the longest, and in events_in_sample for how many it stands (default: every event)"},
+    {.name = "flows",
+     .type = KYMO_OPTION_U64,
+     .arg = "N",
+     .def = "4000000",
+     .max = EXPORT_FLOWS_MAX,
+     .offset = offsetof(struct args, flows),
+     .help =
+         "perfetto: arrows between dependent events at most; with more in the range the trace has none, and a message "
+         "says so; 32 bytes of memory each; 0: no arrows"},
     {.name = "memory",
      .type = KYMO_OPTION_SIZE,
      .arg = "BYTES",
@@ -176,6 +187,27 @@ static int csv(const struct args *a, const struct export_profile *p, const struc
     return export_csv(p, &o, err);
 }
 
+static int perfetto(const struct args *a, const struct export_profile *p, const struct export_range *range,
+                    struct kymo_err *err)
+{
+    const struct export_perfetto_options o = {
+        .output = a->output,
+        .tables = a->tables.items,
+        .table_count = a->tables.n,
+        .range = *range,
+        .flows = a->flows,
+        .stop = &stopped,
+    };
+    uint64_t left_out;
+    int r = export_perfetto(p, &o, &left_out, err);
+    if (r == 0 && left_out && a->flows)
+        (void)fprintf(stderr,
+                      "kymo export: the range has %" PRIu64 " dependencies, more than --flows %" PRIu64
+                      ": the trace has no arrows; choose a smaller range or a larger number\n",
+                      left_out, a->flows);
+    return r;
+}
+
 static int run(const struct args *a, const struct export_range *range, struct kymo_err *err)
 {
     struct export_profile profile;
@@ -188,7 +220,9 @@ static int run(const struct args *a, const struct export_range *range, struct ky
     };
     int r = export_profile_open(&profile, a->dir, &limits, err);
     if (r == 0)
-        r = a->format == FORMAT_CSV ? csv(a, &profile, range, err) : summary(a, &profile, err);
+        r = a->format == FORMAT_CSV        ? csv(a, &profile, range, err)
+            : a->format == FORMAT_PERFETTO ? perfetto(a, &profile, range, err)
+                                           : summary(a, &profile, err);
     export_profile_done(&profile);
     if (limits.spill_dir) {
         int removed = kymo_file_remove_tree(spill, NULL);
