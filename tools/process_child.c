@@ -9,13 +9,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/sibling.h"
+#include "tools/process_progress.h"
 
 #define LINE_MAX_BYTES 1024
 
@@ -28,28 +31,39 @@ static const char *find_value(const char *line, const char *key)
     return p ? p + strlen(quoted) : NULL;
 }
 
-static void show_line(const char *line, const char *name, bool terminal)
+static size_t terminal_width(void)
 {
-    const char *stage = find_value(line, "stage"), *done = find_value(line, "done"), *total = find_value(line, "total");
-    if (!terminal || !stage || *stage != '"' || !done || !total)
-        return;
-    unsigned long long d = strtoull(done, NULL, 10), t = strtoull(total, NULL, 10);
-    (void)fprintf(stderr, "\r\033[K%s: %.*s", name, (int)strcspn(stage + 1, "\""), stage + 1);
-    if (t)
-        (void)fprintf(stderr, " %llu %%", 100 * d / t);
+    struct winsize size;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
+static void show_line(struct process_progress *p, const char *line)
+{
+    char stage[32], out[PROCESS_PROGRESS_MAX];
+    const char *name = find_value(line, "stage"), *done = find_value(line, "done"), *total = find_value(line, "total");
+    if (!name || *name != '"' || !done || !total)
+        return;
+    (void)snprintf(stage, sizeof stage, "%.*s", (int)strcspn(name + 1, "\""), name + 1);
+    (void)process_progress_line(p, stage, strtoull(done, NULL, 10), strtoull(total, NULL, 10), kymo_clock_mono_ns(),
+                                out);
+    (void)fprintf(stderr, "\r\033[K%s", out);
+}
+
+/* Where stderr is no terminal, there is nothing to watch: the place of the tables or an error is what is printed. */
 static void follow(int fd, const char *name)
 {
     bool terminal = isatty(STDERR_FILENO);
+    struct process_progress progress;
     FILE *f = fdopen(fd, "r");
     if (!f) {
         kymo_file_close(fd);
         return;
     }
+    process_progress_init(&progress, name, terminal ? terminal_width() : 0, kymo_clock_mono_ns());
     char line[LINE_MAX_BYTES];
     while (fgets(line, sizeof line, f))
-        show_line(line, name, terminal);
+        if (terminal)
+            show_line(&progress, line);
     if (terminal)
         (void)fprintf(stderr, "\r\033[K");
     (void)fclose(f);

@@ -19,6 +19,7 @@
     X(profiles, "list what a store holds")                                                                             \
     X(query, "run SQL over a profile's tables")                                                                        \
     X(reprocess, "make profiles of a store again")                                                                     \
+    X(schema, "print the tables and columns of a profile, and what fills them")                                        \
     X(spool, "check, dump or repair a host's spool of captures")                                                       \
     X(status, "show this host's daemon, its jobs and its spool")                                                       \
     X(verify, "prove that every record of a profile is accounted for")

@@ -1,5 +1,6 @@
 #include "formats/csv/csv_text.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,9 +99,20 @@ void csv_text_int(struct csv_text *c, int64_t v)
     put(c, digits + at, sizeof digits - at);
 }
 
+/* Most numbers of this kind are rates and counts without a fraction, whose digits are found much faster. */
+static bool put_whole(struct csv_text *c, double v)
+{
+    if (!(v > -1e15 && v < 1e15) || v != (double)(int64_t)v || (v == 0 && signbit(v)))
+        return false;
+    csv_text_int(c, (int64_t)v);
+    return true;
+}
+
 void csv_text_float(struct csv_text *c, float v)
 {
     char text[32];
+    if (put_whole(c, (double)v))
+        return;
     for (int precision = 6; precision <= 9; precision++) {
         (void)snprintf(text, sizeof text, "%.*g", precision, (double)v);
         if (strtof(text, NULL) == v)
@@ -112,6 +124,8 @@ void csv_text_float(struct csv_text *c, float v)
 void csv_text_double(struct csv_text *c, double v)
 {
     char text[32];
+    if (put_whole(c, v))
+        return;
     for (int precision = 15; precision <= 17; precision++) {
         (void)snprintf(text, sizeof text, "%.*g", precision, v);
         if (strtod(text, NULL) == v)

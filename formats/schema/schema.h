@@ -35,7 +35,10 @@ struct kymo_column {
     const char *empty; /* value of a required column whose inputs are absent: "" (empty string or list), "-1", "0" or,
                           where the enum has it, "unknown"; NULL in an optional column */
     const char *openapi_type, *openapi_format;
-    bool own; /* kymo's, not in the vendor's 7.4.0 */
+    bool own;             /* kymo's, not in the vendor's 7.4.0 */
+    const char *origin;   /* where values come from, in a word */
+    bool filled;          /* this version fills it, given the inputs */
+    const char *coverage; /* from what, or why not */
 };
 
 struct kymo_table {

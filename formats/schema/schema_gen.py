@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Turns schema.tsv and tables.tsv into schema_gen.h and schema_gen.c.
+"""Turns schema.tsv, tables.tsv and coverage.tsv into schema_gen.h and schema_gen.c.
 
-Usage: schema_gen.py SCHEMA_TSV TABLES_TSV OUTPUT_DIRECTORY
+Usage: schema_gen.py SCHEMA_TSV TABLES_TSV COVERAGE_TSV OUTPUT_DIRECTORY
 
 schema.tsv, one line per column of a table, in the order of the columns:
   table, field, type and format (OpenAPI), unit, required (1/0), enum_values (comma list, closed sets only), description,
   example, empty (what a required column holds when its inputs are absent: "" for an empty string, [] for an empty list, or
   the value itself; nothing for optional columns), own (1: not in the vendor's schema), origin (where values come from).
 tables.tsv, one line per table: table, description, sort_column (may be empty), own.
+coverage.tsv, what this version fills: name (Table.column, or Table.* for all others of a table), state (filled or empty), text
+(from what, or why not). tests/oracle/test_schema.py holds it against profiles. A column without a line says so.
 """
 import os
 import re
@@ -91,7 +93,16 @@ def header(tables, by_table):
     return "".join(out)
 
 
-def column(row):
+def coverage_of(row, coverage):
+    line = coverage.get(f"{row['table']}.{row['field']}") or coverage.get(f"{row['table']}.*")
+    if not line:
+        return "false", quote(f"not described: neither {row['table']}.{row['field']} nor {row['table']}.* is in coverage.tsv")
+    if line["state"] not in ("filled", "empty"):
+        sys.exit(f"coverage.tsv: {line['name']}: the state is filled or empty")
+    return ("true" if line["state"] == "filled" else "false"), quote(line["text"])
+
+
+def column(row, coverage):
     fields = [
         quote(row["field"]),
         "KYMO_TYPE_" + TYPES[(row["type"], row["format"])],
@@ -104,15 +115,17 @@ def column(row):
         quote(row["type"]),
         quote(row["format"]),
         "true" if row["own"] == "1" else "false",
+        quote(row["origin"]),
+        *coverage_of(row, coverage),
     ]
     return "    {" + ", ".join(fields) + "},\n"
 
 
-def source(tables, by_table):
+def source(tables, by_table, coverage):
     out = [NOTE, '#include "formats/schema/schema.h"\n#include "formats/schema/schema_tables.h"\n']
     for t in tables:
         out.append(f"\nstatic const struct kymo_column {snake(t['table']).lower()}_columns[] = {{\n")
-        out += [column(r) for r in by_table[t["table"]]]
+        out += [column(r, coverage) for r in by_table[t["table"]]]
         out.append("};\n")
     out.append("\nconst struct kymo_table kymo_schema_tables[KYMO_T_MAX] = {\n")
     for t in tables:
@@ -133,14 +146,15 @@ def write(path, text):
 
 
 def main():
-    if len(sys.argv) != 4:
+    if len(sys.argv) != 5:
         sys.exit(__doc__)
     rows, tables = read(sys.argv[1]), read(sys.argv[2])
+    coverage = {line["name"]: line for line in read(sys.argv[3])}
     check(tables, rows)
     by_table = {t["table"]: [r for r in rows if r["table"] == t["table"]] for t in tables}
-    os.makedirs(sys.argv[3], exist_ok=True)
-    write(os.path.join(sys.argv[3], "schema_gen.h"), header(tables, by_table))
-    write(os.path.join(sys.argv[3], "schema_gen.c"), source(tables, by_table))
+    os.makedirs(sys.argv[4], exist_ok=True)
+    write(os.path.join(sys.argv[4], "schema_gen.h"), header(tables, by_table))
+    write(os.path.join(sys.argv[4], "schema_gen.c"), source(tables, by_table, coverage))
 
 
 main()
