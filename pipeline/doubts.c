@@ -1,8 +1,12 @@
 #include "pipeline/doubts.h"
 
+#include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "arch/ring.h"
+#include "pipeline/ledger.h"
 
 static void tell_executions(const struct timeline *t, struct warnings *w)
 {
@@ -28,8 +32,8 @@ static void tell_errors(const struct scan_ring *r, const char *label, struct war
     (void)snprintf(item, sizeof item, "%llu in %s", (unsigned long long)n, label);
     if (n)
         warnings_list(w, "Errors on the device", item,
-                      "the device reported errors while it was profiled: results may be wrong; kymo ntff inspect shows "
-                      "the records");
+                      "the device reported errors while it was profiled: results may be wrong; they are in the table "
+                      "Error");
 }
 
 void doubts_tell(const struct scan *scan, const struct timeline *timeline, uint64_t backwards, struct warnings *w)
@@ -56,4 +60,41 @@ void doubts_tell(const struct scan *scan, const struct timeline *timeline, uint6
                      "%llu events end before they start: both ends are in PartialEvent with reason backwards; the "
                      "trace's clock is not to be trusted there",
                      (unsigned long long)backwards);
+}
+
+static void append(char *text, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void append(char *text, const char *fmt, ...)
+{
+    size_t n = strlen(text);
+    if (n)
+        n += (size_t)snprintf(text + n, DOUBTS_TEXT_MAX - n, "; ");
+    va_list ap;
+    va_start(ap, fmt);
+    if (n < DOUBTS_TEXT_MAX)
+        (void)vsnprintf(text + n, DOUBTS_TEXT_MAX - n, fmt, ap);
+    va_end(ap);
+}
+
+const char *doubts_incomplete(const struct doubts_inputs *d, char text[static DOUBTS_TEXT_MAX])
+{
+    unsigned rings = 0, neffs = 0;
+    for (size_t i = 0; i < d->scan->count; i++) {
+        uint64_t lost = 0;
+        bool known = ledger_lost(&d->scan->rings[i], &lost);
+        rings += lost || (!known && d->scan->rings[i].gaps);
+    }
+    for (size_t n = 0; n < d->in->node_count; n++)
+        neffs += !d->in->nodes[n].neff;
+    *text = 0;
+    if (rings)
+        append(text, "records of %u rings were lost", rings);
+    if (d->partials)
+        append(text, "%" PRIu64 " events have one end only and no row", d->partials);
+    if (neffs)
+        append(text, "%u NEFFs are missing: static DMA transfers, HBM and SBUF bytes, model FLOPs", neffs);
+    if (d->unnamed)
+        append(text, "%" PRIu64 " DMA packets have no DGE notifications: HBM and SBUF bytes", d->unnamed);
+    if (d->strays)
+        append(text, "%" PRIu64 " DMA packets belong to no transfer: HBM and SBUF bytes", d->strays);
+    return *text ? text : NULL;
 }

@@ -108,6 +108,12 @@ double formulas_throttle_mean(const struct formulas_throttle *t)
     return formulas_ratio(t->weighted, t->duration);
 }
 
+double formulas_active_flops(double pe_peak, int64_t busy_ns, double adjusted_flops)
+{
+    double could = pe_peak * (double)busy_ns * 1e-9;
+    return could > adjusted_flops ? could - adjusted_flops : 0;
+}
+
 double formulas_useful_read_percent(uint64_t hbm_read, uint64_t reload)
 {
     return formulas_percent(reload < hbm_read ? (double)(hbm_read - reload) : 0, (double)hbm_read);

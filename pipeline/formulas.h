@@ -53,6 +53,8 @@ struct formulas_throttle {
 void formulas_throttle_add(struct formulas_throttle *t, int64_t k, int64_t n, int64_t duration_ns);
 double formulas_throttle_mean(const struct formulas_throttle *t); /* 0 when no time was added */
 
+/* What a busy PE array could have done, at BF16 cost, beyond what it did; 0 when it did more. */
+double formulas_active_flops(double pe_peak, int64_t busy_ns, double adjusted_flops);
 /* HBM reads that were not reloads of what had been spilled, percent. */
 double formulas_useful_read_percent(uint64_t hbm_read, uint64_t reload);
 

@@ -45,8 +45,9 @@ struct job {
     struct partials *partials;
     struct consumers *consumers;
     struct ledger ledger;
-    struct spill *throttles; /* notices_throttle, by start; NULL: none */
-    uint64_t backwards;      /* events that end before they start */
+    struct spill *throttles;  /* notices_throttle, by start; NULL: none */
+    uint64_t unnamed, strays; /* DMA packets without DGE notifications, and of no transfer */
+    uint64_t backwards;       /* events that end before they start */
     struct spill *triggers[INPUT_CORES_MAX]
                           [KYMO_ENGINE_MAX]; /* job_trigger, by number of the trigger on its engine; NULL: no DMA */
 };

@@ -336,6 +336,8 @@ static int open_assigns(struct pass *p, struct kymo_err *err)
 static void explain(const struct pass *p)
 {
     struct warnings *w = p->j->warnings;
+    p->j->unnamed = p->unnamed;
+    p->j->strays = p->strays;
     warnings_add(w, "Missing Data",
                  "DmaPacket.crc is -1: the trace's DMA records hold no checksum that this version can read");
     if (p->unnamed)

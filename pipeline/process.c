@@ -130,6 +130,10 @@ static int write_summary(struct job *j, struct kymo_err *err)
         .rows = res->instructions + res->packets + res->transfers + res->host_transfers + res->semaphores +
                 res->throttles + res->errors + res->partials,
     };
+    const struct doubts_inputs doubts = {
+        .scan = &j->scan, .in = j->in, .partials = res->partials, .unnamed = j->unnamed, .strays = j->strays};
+    char text[DOUBTS_TEXT_MAX];
+    counts.incomplete = doubts_incomplete(&doubts, text);
     for (size_t i = 0; i < j->scan.count; i++)
         counts.event_records += j->scan.rings[i].by_kind[RECORD_EVENT_SEMAPHORE];
     return summary_write(j->summary, j->in, &j->timeline, &counts, j->dir, &j->parquet, err);

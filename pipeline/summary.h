@@ -17,6 +17,7 @@ struct summary;
 /* Counts that other parts know. */
 struct summary_counts {
     uint64_t records, event_records, rows;
+    const char *incomplete; /* why the totals are lower bounds; NULL: they are not */
 };
 
 int summary_open(const char *dir, const struct statics *statics, struct summary **ret,

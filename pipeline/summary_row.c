@@ -254,6 +254,28 @@ static void put_totals(struct put *p, const struct input *in, const struct summa
     put_count(p, KYMO_SUMMARY_DMA_QUEUE_COUNT, z->queues);
 }
 
+/* Figures that the vendor's pages show and its schema has no column for, and how far to trust all of them. */
+static void put_own(struct put *p, const struct input *in, const struct work *w, const char *incomplete)
+{
+    const struct kymo_arch *a = in->arch;
+    const struct summary *s = p->s;
+    double peak = formulas_pe_peak(a->pe_rows, a->pe_cols, a->clock_ghz[KYMO_ENGINE_TENSOR]);
+    double active = 0;
+    for (unsigned pcore = 0; pcore < in->cores; pcore++) /* each core has a PE array of its own */
+        active += (double)s->core[pcore][KYMO_ENGINE_TENSOR].active.total;
+    parquet_row_real(p->row, KYMO_SUMMARY_USEFUL_READ_PERCENT,
+                     formulas_useful_read_percent(s->hbm_read, s->spill_reload));
+    put_count(p, KYMO_SUMMARY_TOTAL_BANDWIDTH_AVAILABLE_BYTES,
+              (uint64_t)(a->hbm_stack_bandwidth * (double)p->total * 1e-9));
+    put_count(p, KYMO_SUMMARY_ACTIVE_FLOPS,
+              (uint64_t)formulas_active_flops(peak, (int64_t)active, (double)w->adjusted));
+    parquet_row_real(p->row, KYMO_SUMMARY_SBUF_RELOAD_RATIO,
+                     formulas_ratio((double)s->spill_reload, (double)s->sbuf_write));
+    parquet_row_real(p->row, KYMO_SUMMARY_SBUF_SAVE_RATIO, formulas_ratio((double)s->spill_save, (double)s->sbuf_read));
+    parquet_row_int(p->row, KYMO_SUMMARY_LOWER_BOUND, incomplete != NULL);
+    parquet_row_string(p->row, KYMO_SUMMARY_LOWER_BOUND_REASON, incomplete);
+}
+
 int summary_row_write(struct summary *s, const struct input *in, const struct timeline *timeline,
                       const struct summary_counts *counts, const char *dir, struct kymo_err *err)
 {
@@ -269,6 +291,7 @@ int summary_row_write(struct summary *s, const struct input *in, const struct ti
     put_dma(&p, in);
     put_engines(&p);
     put_ops(&p);
+    put_own(&p, in, &w, counts->incomplete);
     r = parquet_row_end(p.row, err);
     if (r < 0) {
         parquet_row_discard(p.row);

@@ -595,6 +595,9 @@ static void test_edges(void **state)
     formulas_throttle_add(&t, 1, 4, 30);
     assert_true(formulas_throttle_mean(&t) == 0.375);
     assert_true(formulas_useful_read_percent(10, 11) == 0);
+    /* 1 us at 2 * 128 * 128 * 1 GHz is 32,768,000 FLOPs. */
+    assert_true(fabs(formulas_active_flops(formulas_pe_peak(128, 128, 1), 1000, 32000000) - 768000) < 1e-3);
+    assert_true(formulas_active_flops(formulas_pe_peak(128, 128, 1), 1000, 33000000) == 0);
     assert_true(formulas_algorithm_bandwidth(8, 4, 0) == 0);
     assert_int_equal(formulas_gap(5, 8), -3);
     /* The end of a transfer does not count. */
