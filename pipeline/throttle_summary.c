@@ -17,6 +17,7 @@ struct track {
     struct spill_reader reader;
     struct formulas_throttle mean;
     unsigned pcore, class_id;
+    int64_t last; /* of the profile: a notice counts up to there */
     uint64_t count;
 };
 
@@ -44,7 +45,8 @@ static int next_notice(void *ctx, struct limits_notice *ret, struct kymo_err *er
             continue;
         t->count++;
         formulas_throttle_add(&t->mean, n->k, n->n, n->duration);
-        *ret = (struct limits_notice){(int64_t)n->start, (int64_t)n->start + n->duration,
+        int64_t end = (int64_t)n->start + n->duration;
+        *ret = (struct limits_notice){(int64_t)n->start, end < t->last ? end : t->last,
                                       formulas_throttle_limit(n->k, n->n)};
         return 1;
     }
@@ -82,6 +84,7 @@ static int throttle_open(const struct job *j, void **ret, struct kymo_err *err)
         struct track *t = &s->cores[n / TRACKS].tracks[n % TRACKS];
         t->pcore = n / TRACKS;
         t->class_id = n % TRACKS;
+        t->last = timebase_ns(&j->timebase, j->scan.last_ps);
         limits_init(&t->limits, next_notice, t);
         r = spill_reader_init(&t->reader, j->throttles, err);
     }

@@ -164,7 +164,9 @@ static int add_row(struct state *s, const struct row *proto, struct kymo_err *er
     if (r < 0)
         return kymo_err_set(err, r, "no memory for the warnings of the timeline");
     struct row *row = &s->rows[s->row_count++];
+    int64_t last = timebase_ns(&s->j->timebase, s->j->scan.last_ps);
     *row = *proto;
+    row->end = row->end < last ? row->end : last; /* a notice may claim more */
     va_list ap;
     va_start(ap, fmt);
     (void)vsnprintf(row->details, sizeof row->details, fmt, ap);
