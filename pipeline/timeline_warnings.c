@@ -386,7 +386,7 @@ static int write_one(struct parquet_row *out, const struct row *row, struct kymo
 static int warnings_finish(void *ctx, struct warnings *w, struct kymo_err *err)
 {
     struct state *s = ctx;
-    struct parquet_row *out;
+    struct parquet_row *out = NULL;
     uint64_t joined = 0;
     int r = make_rows(s, &joined, err);
     if (r == 0)
