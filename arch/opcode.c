@@ -33,6 +33,11 @@ const char *kymo_opcode_name(uint8_t number, char *buf, size_t n)
     return buf;
 }
 
+bool kymo_opcode_on_sequencer(const struct kymo_opcode *op)
+{
+    return op->op_class != KYMO_OPC_COMPUTE;
+}
+
 bool kymo_opcode_legal(const struct kymo_arch *arch, enum kymo_engine engine, uint8_t number)
 {
     const struct kymo_opcode *op = &opcodes[number];

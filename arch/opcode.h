@@ -26,6 +26,7 @@ enum {
     KYMO_OP_CAST = 0x47,
     KYMO_OP_MEMSET = 0x49,
     KYMO_OP_IOTA = 0x7E,
+    KYMO_OP_CUSTOM_OP_PAYLOAD = 0x86,
     KYMO_OP_EVENT_SEMAPHORE = 0xA0,
     KYMO_OP_HALT = 0xA1,
     KYMO_OP_DRAIN = 0xA2,
@@ -43,6 +44,7 @@ enum {
     KYMO_OP_PSEUDO_BRANCH_LABEL = 0xCC,
     KYMO_OP_PSEUDO_DMA_DIRECT2D = 0xD4,
     KYMO_OP_PSEUDO_CORE_BARRIER = 0xD8,
+    KYMO_OP_PSEUDO_EXTENSION = 0xDA,
 };
 
 enum kymo_op_class {
@@ -66,6 +68,11 @@ struct kymo_opcode {
 const struct kymo_opcode *kymo_opcode_get(uint8_t number);
 /* Name for tables: the opcode's, or "Operation(N)" written into buf. */
 const char *kymo_opcode_name(uint8_t number, char *buf, size_t n);
+/*
+ * True: the engine's sequencer executes it itself (register arithmetic, branches, semaphores, DMA triggers); false: it
+ * goes to the compute side. The class decides (G for single opcodes, A for the division).
+ */
+bool kymo_opcode_on_sequencer(const struct kymo_opcode *op);
 /* Assigned, and legal on this engine and generation. */
 bool kymo_opcode_legal(const struct kymo_arch *arch, enum kymo_engine engine, uint8_t number);
 

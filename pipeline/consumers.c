@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "pipeline/flow.h"
+#include "pipeline/hierarchy.h"
 #include "pipeline/job.h"
 #include "pipeline/lod_tables.h"
 #include "pipeline/timeline_warnings.h"
@@ -12,10 +13,11 @@
 
 /* One row per consumer, in the order in which they are called; NULL ends it. */
 static const struct consumer *const list[] = {
-    &throttle_summary,  /* ThrottleSummary */
-    &timeline_warnings, /* TimelineWarning */
-    &lod_consumer,      /* LevelOfDetail */
-    &flow_consumer,     /* Flow, WaitCause */
+    &throttle_summary,   /* ThrottleSummary */
+    &timeline_warnings,  /* TimelineWarning */
+    &lod_consumer,       /* LevelOfDetail */
+    &flow_consumer,      /* Flow, WaitCause */
+    &hierarchy_consumer, /* compiler's layers, stack frames, NKI */
     NULL,
 };
 #define LIST_MAX (sizeof list / sizeof *list)

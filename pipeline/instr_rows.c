@@ -6,6 +6,7 @@
 
 #include "arch/opcode.h"
 #include "base/alloc.h"
+#include "pipeline/instr_source.h"
 
 #define BATCH 16384
 #define TEXT_MAX 2048
@@ -123,6 +124,24 @@ static void put_debug(struct fill *f, const struct static_row *row, const struct
         put_text(f, KYMO_INSTRUCTION_TENSOR_INSTRUCTION_TYPE, d->kind == 3 ? "TRANSPOSE" : "REGULAR");
 }
 
+static const char *or_null(const char *text)
+{
+    return *text ? text : NULL;
+}
+
+static void put_source(struct fill *f, const struct instr_source *s)
+{
+    put_text(f, KYMO_INSTRUCTION_EXECUTED_BY, s->executed_by);
+    put_text(f, KYMO_INSTRUCTION_OPERATOR, s->operator_name);
+    put_text(f, KYMO_INSTRUCTION_HLO_ATTRS, s->hlo_attrs);
+    put_text(f, KYMO_INSTRUCTION_KERNEL_INSTRUCTION_NAME, s->kernel_name);
+    put_text(f, KYMO_INSTRUCTION_NKI_REGION, s->nki_region);
+    put_text(f, KYMO_INSTRUCTION_NKI_REGION_PATH, or_null(s->nki_path));
+    put_text(f, KYMO_INSTRUCTION_NKI_SOURCE_LOCATION, or_null(s->nki_location));
+    put_text(f, KYMO_INSTRUCTION_STACK_FRAME_IDS, or_null(s->stack_frames));
+    put_text(f, KYMO_INSTRUCTION_INSTRUCTION_CHAIN, or_null(s->chain));
+}
+
 static void put_memory(struct fill *f, const struct static_facts *facts)
 {
     const struct kymo_footprint *fp = &facts->footprint;
@@ -131,12 +150,13 @@ static void put_memory(struct fill *f, const struct static_facts *facts)
     bool from_hbm = facts->dma_from == DMA_MEMORY_HBM, to_hbm = facts->dma_to == DMA_MEMORY_HBM;
     bool from_sbuf = facts->dma_from == DMA_MEMORY_SBUF, to_sbuf = facts->dma_to == DMA_MEMORY_SBUF;
     const char *queue = facts->set ? facts->set->type : "";
-    if (!facts->has_layout && !b)
+    struct statics_traffic traffic = statics_traffic(facts);
+    if (!traffic.known)
         return;
-    put_int(f, KYMO_INSTRUCTION_HBM_READ_BYTES, (int64_t)(from_hbm ? read : 0));
-    put_int(f, KYMO_INSTRUCTION_HBM_WRITE_BYTES, (int64_t)(to_hbm ? write : 0));
-    put_int(f, KYMO_INSTRUCTION_SBUF_READ_BYTES, (int64_t)(fp->sbuf_read + (from_sbuf ? read : 0)));
-    put_int(f, KYMO_INSTRUCTION_SBUF_WRITE_BYTES, (int64_t)(fp->sbuf_write + (to_sbuf ? write : 0)));
+    put_int(f, KYMO_INSTRUCTION_HBM_READ_BYTES, (int64_t)traffic.hbm_read);
+    put_int(f, KYMO_INSTRUCTION_HBM_WRITE_BYTES, (int64_t)traffic.hbm_write);
+    put_int(f, KYMO_INSTRUCTION_SBUF_READ_BYTES, (int64_t)traffic.sbuf_read);
+    put_int(f, KYMO_INSTRUCTION_SBUF_WRITE_BYTES, (int64_t)traffic.sbuf_write);
     put_int(f, KYMO_INSTRUCTION_SPILL_SAVE_BYTES, (int64_t)(b && b->spill && from_sbuf && to_hbm ? write : 0));
     put_int(f, KYMO_INSTRUCTION_SPILL_RELOAD_BYTES, (int64_t)(b && b->spill && from_hbm && to_sbuf ? read : 0));
     put_int(f, KYMO_INSTRUCTION_PSUM_READ_BYTES, (int64_t)fp->psum_read);
@@ -179,6 +199,9 @@ static int fill_row(struct instr_rows *t, size_t i, struct kymo_err *err)
     put_place(&f, row);
     put_operands(&f, row, &facts);
     put_debug(&f, row, facts.debug);
+    struct instr_source source;
+    instr_source_find(t->statics, row, &facts, &source);
+    put_source(&f, &source);
     put_memory(&f, &facts);
     if (facts.record)
         put_compute(&f, row, &facts);
@@ -229,6 +252,15 @@ static const unsigned static_columns[] = {
     KYMO_INSTRUCTION_PSUM_READ_BANKS,
     KYMO_INSTRUCTION_PSUM_WRITE_BANKS,
     KYMO_INSTRUCTION_SYMBOLIC_OPERANDS,
+    KYMO_INSTRUCTION_EXECUTED_BY,
+    KYMO_INSTRUCTION_OPERATOR,
+    KYMO_INSTRUCTION_HLO_ATTRS,
+    KYMO_INSTRUCTION_KERNEL_INSTRUCTION_NAME,
+    KYMO_INSTRUCTION_NKI_REGION,
+    KYMO_INSTRUCTION_NKI_REGION_PATH,
+    KYMO_INSTRUCTION_NKI_SOURCE_LOCATION,
+    KYMO_INSTRUCTION_STACK_FRAME_IDS,
+    KYMO_INSTRUCTION_INSTRUCTION_CHAIN,
 };
 
 static int allocate_maps(struct instr_rows *t, struct kymo_err *err)

@@ -276,6 +276,18 @@ static void dynamic_facts(const struct kymo_arch *arch, struct static_facts *f)
     f->dma_to = statics_memory_at(arch, f->record, KYMO_F_DST_ADDR64);
 }
 
+struct statics_traffic statics_traffic(const struct static_facts *f)
+{
+    const struct kymo_footprint *fp = &f->footprint;
+    return (struct statics_traffic){
+        .known = f->has_layout || f->block,
+        .hbm_read = f->dma_from == DMA_MEMORY_HBM ? f->dma_read : 0,
+        .hbm_write = f->dma_to == DMA_MEMORY_HBM ? f->dma_write : 0,
+        .sbuf_read = fp->sbuf_read + (f->dma_from == DMA_MEMORY_SBUF ? f->dma_read : 0),
+        .sbuf_write = fp->sbuf_write + (f->dma_to == DMA_MEMORY_SBUF ? f->dma_write : 0),
+    };
+}
+
 static void trigger_facts(const struct statics *s, const struct static_row *row, struct static_facts *f)
 {
     if (row->set != DMA_NONE)

@@ -43,6 +43,12 @@ struct static_facts {
     const uint8_t *record, *compiler; /* NULL: not known */
 };
 
+/* Bytes that one execution moves, its transfer's included. */
+struct statics_traffic {
+    bool known;
+    uint64_t hbm_read, hbm_write, sbuf_read, sbuf_write;
+};
+
 struct statics_space; /* one (node, core, engine) */
 
 struct statics {
@@ -72,6 +78,7 @@ bool statics_is_matmul(const struct static_row *row);
 void statics_track(const struct statics *s, const struct static_row *row, char *out, size_t n);
 /* Which memory a device address in an instruction's operands lies in. */
 enum dma_memory statics_memory_at(const struct kymo_arch *arch, const uint8_t *record, enum kymo_field field);
+struct statics_traffic statics_traffic(const struct static_facts *facts);
 void statics_facts(const struct statics *s, const struct static_row *row, struct static_facts *ret);
 
 #endif

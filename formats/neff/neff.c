@@ -303,6 +303,16 @@ bool neff_has_debug(const struct neff *n)
     return n->has_debug;
 }
 
+const struct neff_frames *neff_get_frames(const struct neff *n)
+{
+    return &n->frames;
+}
+
+const struct neff_kernels *neff_kernels_of(const struct neff *n, const struct neff_subgraph *sg)
+{
+    return n->debug ? n->debug[sg - n->subgraphs].kernels : NULL;
+}
+
 size_t neff_note_count(const struct neff *n)
 {
     return n->note_count;

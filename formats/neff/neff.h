@@ -142,6 +142,55 @@ struct neff_subgraph {
     size_t replica_layout_count;
 };
 
+/* Call stacks of the framework, of all indexes in the package one behind the other. Ids count from 1; 0: none. */
+struct neff_location {
+    uint32_t file, function, line; /* numbers of names, from 1 */
+};
+struct neff_frame {
+    uint32_t location, parent; /* parent 0: outermost */
+};
+struct neff_frames {
+    const char *const *files, *const *functions;
+    const struct neff_location *locations;
+    const struct neff_frame *frames;
+    uint32_t file_count, function_count, location_count, frame_count;
+};
+
+/* A record of the penguin, HLO or framework layer. Of several parents the first counts as the one above. */
+struct neff_node {
+    uint64_t id, parent_id;
+    bool has_parent;
+    const struct neff_node *parent; /* NULL: none, or its layer has no such record */
+    const char *name;               /* NULL: it has none */
+    const char *attributes;         /* key=value, commas between, the source's keys left out; NULL: none */
+    const char *file;
+    int line;       /* 0: none */
+    uint32_t frame; /* innermost, in neff_frames; 0: none */
+    const uint64_t *parents;
+    size_t parent_count;
+};
+
+/* NKI kernels (FORMAT.md section 7). Indexes are those of the lists of struct neff_kernels, plus 1; 0: none. */
+struct neff_kernel_scope { /* a call frame, a value of a loop variable, or a region */
+    const char *name;      /* function with its module; variable; region */
+    const char *file;      /* NULL: not said */
+    int line;              /* 0: not said */
+    int64_t value;         /* of a loop variable */
+    uint32_t parent;       /* in the same list */
+    uint32_t depth;        /* 1: outermost */
+};
+struct neff_kernel_instruction {
+    const char *name; /* BIR name and penguin id, with a colon between */
+    const char *file;
+    int line;
+    uint32_t frame, variable, region;
+};
+struct neff_kernels {
+    const struct neff_kernel_scope *frames, *variables, *regions;
+    const struct neff_kernel_instruction *instructions; /* by name */
+    uint32_t frame_count, variable_count, region_count, instruction_count;
+};
+
 /* Debug record of one compiler instruction (asm layer joined with the backend layer); NULL fields are absent. */
 struct neff_debug {
     uint64_t raw_bir_id;
@@ -160,6 +209,11 @@ struct neff_debug {
     const uint64_t *scheduling_predecessors;
     const uint32_t *scheduling_kinds;
     size_t scheduling_count;
+    const struct neff_node *penguin, *hlo, *framework; /* NULL: the chain ends before */
+    const uint32_t *frames;                            /* innermost frames, one per source operation; in neff_frames */
+    size_t frame_count;
+    const char *kernel_name;                      /* key of its kernel instruction; NULL: of no NKI kernel */
+    const struct neff_kernel_instruction *kernel; /* in the subgraph's neff_kernels */
 };
 
 struct neff;
@@ -201,6 +255,9 @@ const struct neff_subgraph *neff_subgraph_of_pcore(const struct neff *n, unsigne
 const struct neff_debug *neff_debug_of(const struct neff *n, const struct neff_subgraph *sg, enum kymo_engine engine,
                                        size_t compiler_pc);
 bool neff_has_debug(const struct neff *n);
+const struct neff_frames *neff_get_frames(const struct neff *n); /* empty: no stack frame index */
+/* NKI kernels of a subgraph; NULL: none. Subgraphs may share one. */
+const struct neff_kernels *neff_kernels_of(const struct neff *n, const struct neff_subgraph *sg);
 /* Things worth telling that did not stop reading (absent members named by JSON, wrong hash, ...). */
 size_t neff_note_count(const struct neff *n);
 const char *neff_note(const struct neff *n, size_t i);

@@ -18,6 +18,7 @@ struct neff_debug_stream {
 
 struct neff_debug_streams {
     struct neff_debug_stream engine[KYMO_ENGINE_MAX];
+    const struct neff_kernels *kernels; /* NULL: none */
 };
 
 struct neff {
@@ -35,6 +36,7 @@ struct neff {
     int64_t mac_count;
     struct neff_subgraph *subgraphs;
     struct neff_debug_streams *debug; /* one per subgraph; NULL: none */
+    struct neff_frames frames;
     size_t subgraph_count;
     const char *notes[NEFF_NOTES_MAX];
     size_t note_count;
@@ -73,6 +75,11 @@ int neff_json_load(struct neff_load *l);
 
 /* neff_engine.c: engine's stream and its DMA blocks into *e, whose engine and queues of sg are set. */
 int neff_engine_load(struct neff_load *l, const struct neff_subgraph *sg, const char *file, struct neff_engine *e);
+
+/* neff_kernel.c: the NKI kernels of each subgraph into n->debug; never refuses, but for want of memory. */
+int neff_kernel_load(struct neff_load *l);
+/* The entry of this name; NULL: none. */
+const struct neff_kernel_instruction *neff_kernel_find(const struct neff_kernels *k, const char *name);
 
 /* neff_debug.c: never refuses for what a debug file holds, only for want of memory. */
 int neff_debug_load(struct neff_load *l);

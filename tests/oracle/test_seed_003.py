@@ -23,7 +23,8 @@ SCHEMA = Path(__file__).parents[2] / "formats" / "schema"
 CELLS = ("mlp-trn2-lnc2-plain", "attention-trn1-lnc1-fail")
 SPLIT_ROWS = 1000
 # Tables that grow with the events; the others say something once and are never split.
-EVENTS = {"ActiveTime", "DmaPacket", "DmaPacketAggregated", "HostDmaTransfer", "Instruction", "PartialEvent", "SemaphoreUpdate"}
+EVENTS = {"BirInstruction", "PenguinInstruction", "HloInstruction", "FrameworkInstruction", "FrameworkNode",
+          "ActiveTime", "DmaPacket", "DmaPacketAggregated", "HostDmaTransfer", "Instruction", "PartialEvent", "SemaphoreUpdate"}
 WHOLE = Path("whole/profiles/global/my-profile@latest")
 SPLIT = Path("split/profiles/global/my-profile@latest")
 TYPES = {("integer", "int64"): pa.int64(), ("integer", "int32"): pa.int32(), ("number", "float"): pa.float32(),
