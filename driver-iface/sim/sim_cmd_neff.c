@@ -16,10 +16,12 @@ struct request {
     const char *output;
     struct sim_model_options options;
     uint64_t seed;
+    const char *truth; /* NULL: not wanted */
 };
 
 struct args {
-    const char *model, *arch, *output;
+    const char *model, *arch, *output, *truth;
+    bool nki;
     uint64_t lnc, layers, hidden, batch, repeat, ranks, seed;
 };
 
@@ -81,6 +83,15 @@ static const struct kymo_option rows[] = {
      .max = SIM_MODEL_RANKS_MAX,
      .offset = offsetof(struct args, ranks),
      .help = "allreduce: ranks that run the program together, from 2 (4)"},
+    {.name = "nki",
+     .type = KYMO_OPTION_FLAG,
+     .offset = offsetof(struct args, nki),
+     .help = "attention: make scores to context an NKI kernel, with its frames, loops and regions"},
+    {.name = "truth",
+     .type = KYMO_OPTION_TEXT,
+     .arg = "FILE",
+     .offset = offsetof(struct args, truth),
+     .help = "where to write what each instruction comes from (TRUTH.md)"},
     {.name = "seed",
      .type = KYMO_OPTION_U64,
      .arg = "N",
@@ -108,6 +119,7 @@ static int make_request(const struct args *args, struct request *r, struct kymo_
 {
     r->output = args->output;
     r->seed = args->seed;
+    r->truth = args->truth;
     r->model = sim_model_find(args->model);
     if (!r->model)
         return kymo_err_set(err, -EINVAL, "no model \"%.40s\"; there are mlp, attention and allreduce", args->model);
@@ -125,6 +137,9 @@ static int make_request(const struct args *args, struct request *r, struct kymo_
     if (args->ranks == 1)
         return kymo_err_set(err, -EINVAL, "--ranks 1: collectives need 2 ranks or more");
     take(&r->options.ranks, args->ranks);
+    r->options.nki = args->nki;
+    if (args->nki && r->model != &sim_model_attention)
+        return kymo_err_set(err, -EINVAL, "--nki: %s has no NKI kernel; attention has", r->model->name);
     int e = kymo_arch_check_lnc(r->arch, r->options.lnc, err);
     return e == 0 ? sim_model_check(&r->options, err) : e;
 }
@@ -150,6 +165,8 @@ static int build_and_write(const struct request *r, struct kymo_err *err)
     const struct sim_neff_info info = {.name = r->model->name, .seed = r->seed, .lnc = r->options.lnc};
     if (e == 0)
         e = sim_program_write(programs, &info, macs, r->output, err);
+    if (e == 0 && r->truth)
+        e = sim_program_write_truth(programs, r->options.lnc, r->truth, err);
     for (unsigned c = 0; c < r->options.lnc; c++) {
         programs[c] = sim_program_free(programs[c]);
         if (e == 0)

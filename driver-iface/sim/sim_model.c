@@ -72,6 +72,15 @@ void sim_model_move(struct sim_program *p, unsigned queue, bool store, struct si
     sim_emit_transfer(p, &t);
 }
 
+/* What a compiler writes beside the HLO instructions of these kinds. */
+static const struct {
+    const char *op, *key, *value;
+} hlo_attrs[] = {
+    {"dot", "lhs_contracting_dims", "{1}"},
+    {"transpose", "dimensions", "{1,0}"},
+    {"iota", "iota_dimension", "0"},
+};
+
 void sim_model_scope(struct sim_program *p, const char *model, unsigned layer, const char *step, const char *op,
                      int line)
 {
@@ -81,6 +90,11 @@ void sim_model_scope(struct sim_program *p, const char *model, unsigned layer, c
     (void)snprintf(penguin, sizeof penguin, "%s_%s_%u", step, op, layer);
     char file[SIM_NAME_MAX];
     (void)snprintf(file, sizeof file, "/opt/model/%s.py", model);
-    sim_program_scope(
-        p, &(struct sim_scope){.framework = framework, .hlo = hlo, .penguin = penguin, .file = file, .line = line});
+    struct sim_scope scope = {.framework = framework, .hlo = hlo, .penguin = penguin, .file = file, .line = line};
+    for (size_t i = 0; i < sizeof hlo_attrs / sizeof *hlo_attrs; i++)
+        if (!strcmp(op, hlo_attrs[i].op)) {
+            scope.hlo_attr_key = hlo_attrs[i].key;
+            scope.hlo_attr_value = hlo_attrs[i].value;
+        }
+    sim_program_scope(p, &scope);
 }

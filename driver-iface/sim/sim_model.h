@@ -12,6 +12,7 @@ struct sim_model_options {
     unsigned batch;  /* tokens: multiple of 128, 128..512 */
     uint32_t repeat; /* multiplies the trips of loops */
     unsigned lnc, core;
+    bool nki;       /* attention: scores to context are an NKI kernel */
     unsigned ranks; /* allreduce: 2..SIM_MODEL_RANKS_MAX; others: 0 or 1 */
 };
 

@@ -114,7 +114,10 @@ static void transpose(struct attention *a, struct sim_buf in, struct sim_buf out
 {
     struct sim_program *p = a->p;
     sim_model_scope(p, "attention", 0, step, "transpose", 25);
+    sim_program_enter(p, SIM_KERNEL_FRAME, "attention_nki.transpose_tiles", 0, 62);
     for (unsigned c = 0; c < a->chunks; c++) {
+        sim_program_enter(p, SIM_KERNEL_VARIABLE, "tile", c, 80);
+        sim_program_kernel_line(p, 81);
         struct sim_operand bank = sim_model_bank(p, &a->turn, TILE);
         sim_emit_matmul(p, &(struct sim_matmul){.weights = sim_model_at(in, c * TILE, TILE, KYMO_DT_BF16),
                                                 .moving = sim_model_at(a->identity, 0, TILE, KYMO_DT_BF16),
@@ -125,11 +128,14 @@ static void transpose(struct attention *a, struct sim_buf in, struct sim_buf out
                                                 .end = true,
                                                 .transpose = true});
         struct sim_operand to = sim_model_at(out, c * TILE, TILE, KYMO_DT_BF16);
+        sim_program_kernel_line(p, 82);
         if (c % 2)
             sim_emit_activate(p, KYMO_ACT_IDENTITY, bank, to);
         else
             sim_emit_unary(p, KYMO_ENGINE_VECTOR, KYMO_OP_COPY, KYMO_ALU_BYPASS, bank, to);
+        sim_program_leave(p, SIM_KERNEL_VARIABLE);
     }
+    sim_program_leave(p, SIM_KERNEL_FRAME);
 }
 
 static void softmax(struct attention *a, unsigned slot, struct sim_operand bank)
@@ -139,16 +145,25 @@ static void softmax(struct attention *a, unsigned slot, struct sim_operand bank)
                        probs = tokens(a, a->probs[slot], KYMO_DT_BF16);
     struct sim_operand max = sim_model_at(a->max, 0, 1, KYMO_DT_FP32), sum = sim_model_at(a->sum, 0, 1, KYMO_DT_FP32);
     struct sim_operand scale = sim_model_at(a->scale, 0, 1, KYMO_DT_FP32);
+    sim_program_enter(p, SIM_KERNEL_REGION, "softmax", 0, 52);
+    sim_program_enter(p, SIM_KERNEL_FRAME, "attention_nki.softmax_tile", 0, 53);
+    sim_program_kernel_line(p, 70);
     sim_model_scope(p, "attention", 0, "Softmax", "maximum", 30);
     sim_emit_tensor_tensor(p, KYMO_ENGINE_VECTOR, KYMO_ALU_ADD, bank, tokens(a, a->mask, KYMO_DT_FP32), scores);
     sim_emit_unary(p, KYMO_ENGINE_VECTOR, KYMO_OP_TENSOR_REDUCE, KYMO_ALU_MAX, scores, max);
+    sim_program_kernel_line(p, 71);
     sim_model_scope(p, "attention", 0, "Softmax", "exponential", 31);
     sim_emit_tensor_scalar(p, KYMO_ENGINE_VECTOR, KYMO_ALU_SUBTRACT, 0, scores, scores);
     sim_emit_activate(p, KYMO_ACT_EXP, scores, probs);
+    sim_program_enter(p, SIM_KERNEL_REGION, "normalize", 0, 73);
+    sim_program_kernel_line(p, 74);
     sim_model_scope(p, "attention", 0, "Softmax", "divide", 32);
     sim_emit_unary(p, KYMO_ENGINE_VECTOR, KYMO_OP_TENSOR_REDUCE, KYMO_ALU_ADD, probs, sum);
     sim_emit_unary(p, KYMO_ENGINE_VECTOR, 0x48, KYMO_ALU_BYPASS, sum, scale);
     sim_emit_scalar_tensor_tensor(p, KYMO_ENGINE_GPSIMD, KYMO_ALU_MULT, KYMO_ALU_MULT, probs, probs, probs);
+    sim_program_leave(p, SIM_KERNEL_REGION);
+    sim_program_leave(p, SIM_KERNEL_FRAME);
+    sim_program_leave(p, SIM_KERNEL_REGION);
 }
 
 static void attend(struct attention *a, unsigned chunk)
@@ -158,6 +173,9 @@ static void attend(struct attention *a, unsigned chunk)
     bool precise = chunk == a->chunks - 1;
     uint8_t dtype = precise ? KYMO_DT_FP32 : KYMO_DT_BF16;
     struct sim_buf *from = precise ? a->projected32 : a->projected;
+    sim_program_enter(p, SIM_KERNEL_VARIABLE, "chunk", chunk, 40);
+    sim_program_enter(p, SIM_KERNEL_REGION, "attend", 0, 41);
+    sim_program_kernel_line(p, 45);
     sim_model_scope(p, "attention", 0, "Scores", "dot", 28);
     struct sim_operand bank = sim_model_bank(p, &a->turn, (uint16_t)a->o->batch);
     sim_emit_matmul(p, &(struct sim_matmul){.weights = sim_model_at(from[QUERY], chunk * TILE, TILE, dtype),
@@ -169,6 +187,7 @@ static void attend(struct attention *a, unsigned chunk)
                                             .end = true});
     softmax(a, slot, bank);
     transpose(a, a->probs[slot], a->probs_t, "Probabilities");
+    sim_program_kernel_line(p, 64);
     sim_model_scope(p, "attention", 0, "Context", "dot", 35);
     struct sim_operand context = sim_model_bank(p, &a->turn, TILE);
     for (unsigned c = 0; c < a->chunks; c++)
@@ -182,7 +201,11 @@ static void attend(struct attention *a, unsigned chunk)
     struct sim_operand head = sim_model_at(a->head[slot], 0, TILE, KYMO_DT_BF16);
     sim_emit_activate(p, KYMO_ACT_IDENTITY, context, head);
     sim_model_scope(p, "attention", 0, "Context", "store", 36);
+    sim_program_leave(p, SIM_KERNEL_REGION);
+    /* The store stands behind the region, in the loop alone. */
+    sim_program_kernel_line(p, 66);
     sim_model_move(p, chunk % 2 ? a->q.software_dge : a->q.out, true, a->out_var, chunk * TILE * TILE * 2, head);
+    sim_program_leave(p, SIM_KERNEL_VARIABLE);
 }
 
 static void one_head(struct attention *a)
@@ -206,8 +229,13 @@ static void one_head(struct attention *a)
     spill.store = false;
     sim_emit_transfer(p, &spill);
     transpose(a, a->projected[VALUE], a->value_t, "Value");
+    if (a->o->nki)
+        sim_program_kernel_open(p, "flash_attention", "/opt/model/attention_nki.py");
+    sim_program_enter(p, SIM_KERNEL_FRAME, "attention_nki.flash_attention", 0, 38);
     for (unsigned c = 0; c < a->chunks; c++)
         attend(a, c);
+    sim_program_leave(p, SIM_KERNEL_FRAME);
+    sim_program_kernel_close(p);
 }
 
 static void project_output(struct attention *a)

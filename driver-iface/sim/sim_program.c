@@ -60,6 +60,8 @@ struct sim_program *sim_program_free(struct sim_program *p)
     kymo_free(p->uppers);
     kymo_free(p->birs);
     kymo_free(p->deps);
+    for (size_t i = 0; i < SIM_KERNEL_SCOPES; i++)
+        kymo_free(p->kernel.scopes[i].list);
     kymo_free(p);
     return NULL;
 }
@@ -128,6 +130,10 @@ static uint32_t find_upper(struct sim_program *p, enum upper_layer layer, uint32
     *u = (struct upper){.layer = layer, .parent = parent, .line = s->line};
     (void)snprintf(u->name, sizeof u->name, "%s", name);
     (void)snprintf(u->file, sizeof u->file, "%s", s->file);
+    if (layer == UPPER_HLO && s->hlo_attr_key) {
+        (void)snprintf(u->attr_key, sizeof u->attr_key, "%s", s->hlo_attr_key);
+        (void)snprintf(u->attr_value, sizeof u->attr_value, "%s", s->hlo_attr_value);
+    }
     return (uint32_t)p->upper_count++;
 }
 
@@ -144,6 +150,7 @@ uint32_t sim_program_bir(struct sim_program *p, enum kymo_engine e, enum debug_k
         return NODE_NONE;
     p->birs[p->bir_count] =
         (struct bir){.penguin = p->scope, .engine = e, .kind = kind, .queue = NODE_NONE, .previous = p->last_bir[e]};
+    p->birs[p->bir_count].kernel = sim_program_kernel_place(p);
     p->last_bir[e] = (uint32_t)p->bir_count;
     return (uint32_t)p->bir_count++;
 }

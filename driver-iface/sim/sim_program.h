@@ -55,8 +55,21 @@ struct sim_scope {
     const char *penguin;   /* what this tile operation is called */
     const char *file;
     int line;
+    const char *hlo_attr_key, *hlo_attr_value; /* NULL: the HLO instruction has no attribute */
 };
 void sim_program_scope(struct sim_program *p, const struct sim_scope *s);
+
+/*
+ * NKI: operations between open and close belong to a kernel, which is one per program. What they are entered into, a
+ * call frame, a value of an unrolled loop or a region (nki.language.profiler_region_open), holds until it is left;
+ * lines are of the kernel's file and hold until the next. Outside of a kernel all of these do nothing.
+ */
+enum sim_kernel_scope { SIM_KERNEL_FRAME, SIM_KERNEL_VARIABLE, SIM_KERNEL_REGION, SIM_KERNEL_SCOPES };
+void sim_program_kernel_open(struct sim_program *p, const char *name, const char *file);
+void sim_program_kernel_close(struct sim_program *p);
+void sim_program_kernel_line(struct sim_program *p, int line);
+void sim_program_enter(struct sim_program *p, enum sim_kernel_scope kind, const char *name, int64_t value, int line);
+void sim_program_leave(struct sim_program *p, enum sim_kernel_scope kind);
 
 /* Operand: count elements in each of all 128 partitions, step 1, from byte offset of a buffer; a second dimension when
  * count1 > 1. */
@@ -150,5 +163,9 @@ struct sim_neff_info {
 /* Packs lnc finished programs. Same programs and info, same bytes. */
 int sim_program_write(struct sim_program *const *programs, const struct sim_neff_info *info, uint64_t macs,
                       const char *path, struct kymo_err *err) KYMO_MUST_CHECK;
+
+/* Where each instruction of n finished programs comes from, as text (TRUTH.md). */
+int sim_program_write_truth(struct sim_program *const *programs, unsigned n, const char *path,
+                            struct kymo_err *err) KYMO_MUST_CHECK;
 
 #endif

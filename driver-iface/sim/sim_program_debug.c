@@ -164,7 +164,11 @@ static int add_backend(const struct sim_program *p, enum kymo_engine e, struct n
         if (b->engine != e)
             continue;
         char name[64];
-        (void)snprintf(name, sizeof name, "I-%u_sg%04u", i, p->sg);
+        /* Instructions of NKI kernels are called otherwise (the explorer's documentation, A). */
+        if (b->kernel.line)
+            (void)snprintf(name, sizeof name, "inst.%u", i);
+        else
+            (void)snprintf(name, sizeof name, "I-%u_sg%04u", i, p->sg);
         put_number(&f.message, 1, bir_id(p, i));
         put_text(&f.message, 2, name);
         if (b->penguin != NODE_NONE) {
@@ -221,6 +225,9 @@ static int add_upper_layer(const struct sim_program *p, enum upper_layer layer, 
             put_packed(&f, 3);
         }
         put_source(&f, u);
+        if (*u->attr_key)
+            put_attribute(&f.message, &f.part, u->attr_key, u->attr_value);
+        kymo_buf_reset(&f.part.buf);
         put_number(&f.message, 8, upper_id(i));
         end_message(&f, 3);
     }

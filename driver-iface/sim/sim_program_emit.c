@@ -78,6 +78,8 @@ static void emit_pass(struct sim_program *p, const struct sim_matmul *m, uint32_
 void sim_emit_matmul(struct sim_program *p, const struct sim_matmul *m)
 {
     uint32_t bir = sim_program_bir(p, KYMO_ENGINE_TENSOR, m->transpose ? DEBUG_TRANSPOSE : DEBUG_REGULAR);
+    if (bir != NODE_NONE)
+        p->birs[bir].elements = (uint64_t)m->rows * m->cols * m->moving.count;
     if (m->moving.dtype == KYMO_DT_FP32) {
         emit_pass(p, m, bir, FP32_LOW, m->begin, false);
         emit_pass(p, m, bir, FP32_HIGH, false, m->end);
@@ -230,8 +232,10 @@ void sim_emit_transfer(struct sim_program *p, const struct sim_transfer_spec *t)
     struct node *n =
         sim_program_node(p, NODE_DMA, q->owner, q->dynamic ? KYMO_OP_PSEUDO_DMA_DIRECT2D : KYMO_OP_PSEUDO_DMA_TRIGGER);
     n->bir = sim_program_bir(p, q->owner, t->spill ? DEBUG_SPILL : DEBUG_REGULAR);
-    if (n->bir != NODE_NONE)
+    if (n->bir != NODE_NONE) {
         p->birs[n->bir].queue = t->queue;
+        *(t->store ? &p->birs[n->bir].hbm_write : &p->birs[n->bir].hbm_read) = (uint64_t)row_bytes * t->partitions;
+    }
     n->queue = t->queue;
     n->store = t->store;
     n->chip_buf = t->chip.buf.id;

@@ -70,6 +70,32 @@ struct channel {
     uint8_t semaphore;
 };
 
+/* Where in the NKI kernel an instruction was made: numbers of scopes, from 1. line 0: in none. */
+struct bir_kernel {
+    uint32_t frame, variable, region;
+    int line;
+};
+
+struct kernel_scope {
+    uint32_t parent; /* from 1; 0: outermost */
+    int line;
+    int64_t value;
+    char name[SIM_NAME_MAX];
+};
+
+struct kernel_scopes {
+    struct kernel_scope *list;
+    size_t count, cap;
+    uint32_t now; /* from 1; 0: none */
+};
+
+struct kernel {
+    bool open, used;
+    int line;
+    char name[SIM_NAME_MAX], file[SIM_NAME_MAX];
+    struct kernel_scopes scopes[SIM_KERNEL_SCOPES];
+};
+
 struct bir {
     uint32_t penguin; /* index into uppers */
     enum kymo_engine engine;
@@ -77,6 +103,9 @@ struct bir {
     uint32_t queue; /* NODE_NONE: none */
     uint32_t dep_first, dep_count;
     uint32_t previous; /* on the same engine, NODE_NONE: first */
+    struct bir_kernel kernel;
+    uint64_t elements;            /* of each MATMUL */
+    uint64_t hbm_read, hbm_write; /* of its transfer */
 };
 
 struct dep {
@@ -91,6 +120,7 @@ struct upper {
     char name[SIM_NAME_MAX];
     char file[SIM_NAME_MAX];
     int line;
+    char attr_key[32], attr_value[SIM_NAME_MAX]; /* of HLO instructions; "": none */
 };
 
 struct var {
@@ -153,6 +183,7 @@ struct sim_program {
     struct dep *deps;
     size_t dep_count, dep_cap;
     uint32_t last_bir[KYMO_ENGINE_MAX];
+    struct kernel kernel;
 
     unsigned world;                            /* ranks; 0: no collectives */
     unsigned group_sizes[REPLICA_LAYOUTS_MAX]; /* ranks in each group of a layout */
@@ -190,6 +221,11 @@ void sim_json_push(bool *failed, json_t *array, json_t *value);
 /* A member of compact JSON. Takes root, which may be NULL as above. */
 int sim_program_add_json(struct neff_writer *w, const char *name, json_t *root, bool failed,
                          struct kymo_err *err) KYMO_MUST_CHECK;
+/* sim_program_kernel.c */
+struct bir_kernel sim_program_kernel_place(const struct sim_program *p);
+/* Key of a BIR instruction of a kernel, name and penguin id; false: it belongs to none. */
+bool sim_program_kernel_name(const struct sim_program *p, uint32_t bir, char *out, size_t n);
+int sim_program_add_kernels(const struct sim_program *p, struct neff_writer *w, struct kymo_err *err) KYMO_MUST_CHECK;
 /* sim_program_debug.c */
 int sim_program_add_debug(const struct sim_program *p, struct neff_writer *w, struct kymo_err *err) KYMO_MUST_CHECK;
 /* sim_program_json.c: def.json and the engines' JSON and code. */

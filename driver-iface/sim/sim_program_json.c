@@ -137,5 +137,7 @@ int sim_program_add_subgraph(const struct sim_program *p, struct neff_writer *w,
     for (size_t i = 0; i < p->var_count && r == 0; i++)
         if (!strcmp(p->vars[i].type, "file"))
             r = add_constant(&p->vars[i], w, dir, err);
+    if (r == 0)
+        r = sim_program_add_kernels(p, w, err);
     return r == 0 ? sim_program_add_debug(p, w, err) : r;
 }
