@@ -44,11 +44,6 @@ double formulas_utilisation_percent(double flops, double pe_peak, int64_t time_n
     return formulas_percent(flops, pe_peak * (double)time_ns * 1e-9);
 }
 
-double formulas_element_percent(uint64_t elements, unsigned rows, unsigned cols, int64_t busy_ns, double clock_ghz)
-{
-    return formulas_percent((double)elements, (double)rows * cols * (double)busy_ns * clock_ghz);
-}
-
 double formulas_max_achievable_percent(double useful_flops, double hbm_bytes, double pe_peak, double hbm_peak)
 {
     return formulas_percent(formulas_ratio(useful_flops, hbm_bytes), formulas_ratio(pe_peak, hbm_peak));

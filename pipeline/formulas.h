@@ -26,8 +26,6 @@ uint64_t formulas_adjusted_flops(const struct kymo_arch *arch, enum kymo_dtype_c
 
 /* flops / (peak * time), percent: mfu, hfu. */
 double formulas_utilisation_percent(double flops, double pe_peak, int64_t time_ns);
-/* FrameworkNode.hfu and mfu: elements of matmuls / (PE rows * columns * busy cycles of the PE's clock), percent. */
-double formulas_element_percent(uint64_t elements, unsigned rows, unsigned cols, int64_t busy_ns, double clock_ghz);
 /* (useful flops / HBM bytes) / (peak ops / peak HBM bytes), percent. */
 double formulas_max_achievable_percent(double useful_flops, double hbm_bytes, double pe_peak, double hbm_peak);
 double formulas_arithmetic_intensity(double hardware_flops, double transpose_flops, double hbm_bytes);

@@ -251,7 +251,8 @@ static double utilisation(const struct nodes *n, const struct hier_sums *s, uint
 {
     const struct kymo_arch *a = n->h->job->in->arch;
     unsigned rows = a->pe_rows * (unsigned)__builtin_popcount(s->cores);
-    return formulas_element_percent(elements, rows, a->pe_cols, busy, a->clock_ghz[KYMO_ENGINE_TENSOR]);
+    return formulas_element_percent((double)elements, rows, a->pe_cols,
+                                    (double)busy * a->clock_ghz[KYMO_ENGINE_TENSOR]);
 }
 
 enum per_interval { ELEMENTS, TRANSPOSED, HBM, HFU, MFU, MBU };

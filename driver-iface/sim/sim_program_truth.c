@@ -94,7 +94,8 @@ static void put_instruction(const struct sim_program *p, struct text *t, enum ky
     else
         put(t, "\t");
     put(t, "\t%llu\t%d", (unsigned long long)(matmul ? b->elements : 0), b && b->kind == DEBUG_TRANSPOSE);
-    put(t, "\t%llu\t%llu", (unsigned long long)(moves ? b->hbm_read : 0), (unsigned long long)(moves ? b->hbm_write : 0));
+    put(t, "\t%llu\t%llu", (unsigned long long)(moves ? b->hbm_read : 0),
+        (unsigned long long)(moves ? b->hbm_write : 0));
     if (b)
         put_kernel(p, t, bir);
     else

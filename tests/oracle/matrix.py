@@ -36,6 +36,7 @@ VARIANTS = (
     ("throttle", 3, THROTTLE, 1, True),
     ("notices", 2, NOTICES, 1, True),
     ("seed", 2, ("--seed", "4711"), 1, True),
+    ("nki", 2, (), 1, False),
 )
 DRIFT = ("drift", 2, ("--drift",), 1, False)
 
@@ -43,6 +44,8 @@ DRIFT = ("drift", 2, ("--drift",), 1, False)
 def applies(name, model):
     """Which program fills which ring soonest: attention's is short and copies much, the MLP's does the rest."""
     if name == "h2d-tiny":
+        return model == "attention"
+    if name == "nki":
         return model == "attention"
     return not name.endswith("-tiny") or model == "mlp"
 

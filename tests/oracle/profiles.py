@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 import os
+import shutil
 import subprocess
 
 BUILD = Path(os.environ.get("KYMO_BUILD", "build"))
@@ -38,20 +39,23 @@ def run(*command, **kwargs):
 SMALL = ("--layers", 1, "--hidden", 128, "--batch", 128)
 
 
-def make_neff(directory, model, arch, lnc, small=False):
-    path = Path(directory) / f"{model}-{arch}-lnc{lnc}{'-small' if small else ''}.neff"
+def make_neff(directory, model, arch, lnc, small=False, nki=False):
+    """With the program's truth beside it, in a file of the suffix .tsv."""
+    path = Path(directory) / f"{model}-{arch}-lnc{lnc}{'-small' if small else ''}{'-nki' if nki else ''}.neff"
     if not path.exists():
-        run(BIN / "kymo-sim", "neff", "--model", model, "--arch", arch, "--lnc", lnc, *(SMALL if small else ()), "--output", path)
+        run(BIN / "kymo-sim", "neff", "--model", model, "--arch", arch, "--lnc", lnc, *(SMALL if small else ()),
+            *(("--nki",) if nki else ()), "--output", path, "--truth", path.with_suffix(".tsv"))
     return path
 
 
 def make_ntff(directory, cell):
     """(NTFF, NEFF, truth directory)"""
-    neff = make_neff(directory, cell.model, cell.arch, cell.lnc, cell.small)
+    neff = make_neff(directory, cell.model, cell.arch, cell.lnc, cell.small, cell.name == "nki")
     ntff = Path(directory) / f"{cell}.ntff"
     truth = Path(directory) / "truth"
     run(BIN / "kymo-sim", "ntff", "--neff", neff, "--instance", INSTANCES[cell.arch], "--lnc", cell.lnc, "--executions",
         cell.executions, "--dge", cell.dge, *cell.options, "--output", ntff, "--truth", truth)
+    shutil.copy(neff.with_suffix(".tsv"), truth / ntff.stem / "program.tsv")
     return ntff, neff, truth / ntff.stem
 
 

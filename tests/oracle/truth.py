@@ -9,6 +9,7 @@ from pathlib import Path
 import csv
 import re
 
+import hierarchy
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -58,6 +59,10 @@ class Profile:
     def true(self, name):
         path = self.truth / f"{name}.tsv"
         return read_tsv(path) if path.exists() else []
+
+    def rows(self, name, columns=None):
+        table = read_table(self.tables, name)
+        return [] if table is None else (table.select(columns) if columns else table).to_pylist()
 
     def ts(self, ps):
         return int(ps) // 1000 - self.first_ns
@@ -404,7 +409,7 @@ def compare(tables, truth):
     p = Profile(tables, truth)
     for check in (check_throttles, check_errors,
                   check_ledger, check_instructions, check_packets, check_host_dma, check_semaphores, check_partials, check_flow,
-                  check_wait_causes):
+                  check_wait_causes, hierarchy.check):
         check(p)
     return p.differences
 
