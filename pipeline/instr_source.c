@@ -24,7 +24,7 @@ static void find_frames(const struct statics *s, const struct neff *neff, const 
 /* Outermost first; regions deeper than REGIONS_MAX are left out at the outer end. */
 static void find_regions(const struct neff_kernels *k, uint32_t region, struct instr_source *ret)
 {
-    const char *names[REGIONS_MAX];
+    const char *names[REGIONS_MAX] = {NULL};
     size_t depth = 0, n = 0;
     ret->nki_region = region ? k->regions[region - 1].name : NULL;
     for (; region && depth < REGIONS_MAX; region = k->regions[region - 1].parent)

@@ -67,7 +67,7 @@ static int make_room(struct intervals *v, size_t max)
         v->list = p;
         return r;
     }
-    int64_t gaps[INTERVALS_MAX];
+    int64_t gaps[INTERVALS_MAX] = {0};
     v->count = coarsen(v->list, v->count, max / 2, gaps);
     v->coarse = true;
     return 0;

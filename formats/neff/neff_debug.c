@@ -380,7 +380,7 @@ static int collect_frames(const struct join *j, struct backend_record *record)
 {
     struct neff_debug *d = &record->debug;
     const struct neff_node *const above[] = {d->penguin, d->hlo, d->framework};
-    uint32_t list[FRAMES_PER_RECORD_MAX];
+    uint32_t list[FRAMES_PER_RECORD_MAX] = {0};
     size_t n = 0;
     add_frame(list, &n, record->frame);
     for (size_t i = 0; record->parent_count > 1 && i < record->parent_count; i++) {

@@ -7,9 +7,16 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const char *const names[] = {
-    "debug_info/stack_frame_index.dbg", "s/debug_info_framework.dbg",  "s/debug_info_hlo.dbg",
-    "s/debug_info_penguin.dbg",         "s/debug_info_backend.pe.dbg", "s/debug_info_asm.pe.dbg",
-    "s/debug_info_backend.1.dbg",       "debug_info/asm.dbg",
+    "debug_info/stack_frame_index.dbg",
+    "s/debug_info_framework.dbg",
+    "s/debug_info_hlo.dbg",
+    "s/debug_info_penguin.dbg",
+    "s/debug_info_backend.pe.dbg",
+    "s/debug_info_asm.pe.dbg",
+    "s/debug_info_backend.1.dbg",
+    "debug_info/asm.dbg",
+    "s/kernel_debug_info.json",
+    "s/k.json",
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -29,5 +36,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     for (size_t i = 0; i < INSTRUCTIONS; i++)
         neff_touch_debug(neff_debug_of(n, &sg, KYMO_ENGINE_TENSOR, i));
+    neff_touch_sources(n, neff_kernels_of(n, &sg));
     return 0;
 }

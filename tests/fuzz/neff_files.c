@@ -24,10 +24,48 @@ void neff_touch_debug(const struct neff_debug *d)
     neff_touch_text(d->file);
     neff_touch_text(d->layer);
     neff_touch_text(d->hlo_name);
+    neff_touch_text(d->kernel_name);
+    for (const struct neff_node *up = d->penguin; up; up = up->parent) {
+        neff_touch_text(up->name);
+        neff_touch_text(up->attributes);
+    }
+    for (size_t i = 0; i < d->frame_count; i++)
+        sink += d->frames[i];
     for (size_t i = 0; i < d->dataflow_count; i++)
         sink += d->dataflow_predecessors[i] + d->dataflow_kinds[i];
     for (size_t i = 0; i < d->scheduling_count; i++)
         sink += d->scheduling_predecessors[i] + d->scheduling_kinds[i];
+}
+
+static void touch_scopes(const struct neff_kernel_scope *list, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        neff_touch_text(list[i].name);
+        neff_touch_text(list[i].file);
+        for (uint32_t up = i + 1; up; up = list[up - 1].parent)
+            sink += list[up - 1].depth;
+    }
+}
+
+void neff_touch_sources(const struct neff *n, const struct neff_kernels *k)
+{
+    const struct neff_frames *f = neff_get_frames(n);
+    for (uint32_t i = 0; i < f->frame_count; i++) {
+        uint32_t at = f->frames[i].location, file = at ? f->locations[at - 1].file : 0;
+        neff_touch_text(file ? f->files[file - 1] : NULL);
+        sink += f->frames[i].parent <= f->frame_count;
+    }
+    if (!k)
+        return;
+    touch_scopes(k->frames, k->frame_count);
+    touch_scopes(k->variables, k->variable_count);
+    touch_scopes(k->regions, k->region_count);
+    for (uint32_t i = 0; i < k->instruction_count; i++) {
+        const struct neff_kernel_instruction *in = &k->instructions[i];
+        neff_touch_text(in->name);
+        sink += (in->frame ? k->frames[in->frame - 1].depth : 0) + (in->region ? k->regions[in->region - 1].depth : 0) +
+                (in->variable ? k->variables[in->variable - 1].depth : 0);
+    }
 }
 
 static int by_name(const void *a, const void *b)

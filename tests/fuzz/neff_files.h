@@ -12,5 +12,7 @@ struct neff *neff_from_files(const uint8_t *data, size_t size, const char *const
 /* Reads everything the debug layers say of it, so that a sanitizer sees it read; NULL is fine. */
 void neff_touch_debug(const struct neff_debug *d);
 void neff_touch_text(const char *s);
+/* The same for stack frames and NKI kernels: every reference must lead somewhere, every chain must end. */
+void neff_touch_sources(const struct neff *n, const struct neff_kernels *k);
 
 #endif
