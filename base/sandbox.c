@@ -128,6 +128,9 @@ static int load_filter(struct kymo_err *err)
     if (!filter)
         return kymo_err_set(err, -ENOMEM, "no memory for the sandbox");
     int r = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
+    /* Threads that are there already are held to it too. */
+    if (r == 0)
+        r = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
     if (r == 0)
         r = add_rules(filter);
     if (r == 0)

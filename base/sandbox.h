@@ -1,6 +1,7 @@
 /*
  * What a program may still do once it is about to read bytes of somebody else: files and memory, and nothing else. No
- * new privileges, no program, process, thread or network, no executable memory. For the process's life.
+ * new privileges, no program, process, thread or network, no executable memory. For the process's life and all threads
+ * that it has.
  */
 #ifndef KYMO_BASE_SANDBOX_H
 #define KYMO_BASE_SANDBOX_H

@@ -57,7 +57,7 @@ struct consumer_semaphore {
     uint32_t value, ring;
     uint8_t mode, index, pcore;
     uint8_t source; /* enum kymo_engine; KYMO_ENGINE_MAX: AXI */
-    bool is_semaphore;
+    bool is_semaphore, double_set_or_clear;
 };
 
 struct consumer {

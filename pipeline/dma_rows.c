@@ -286,7 +286,7 @@ int dma_rows_open(const char *dir, const struct parquet_options *opt, const stru
     int r = t->r;
     t->err = NULL;
     if (r < 0) {
-        dma_rows_discard(t);
+        dma_rows_free(t);
         return r;
     }
     *ret = t;
@@ -385,16 +385,6 @@ int dma_rows_transfer(struct dma_rows *t, const struct dma_transfer *x, struct k
     return b->n == BATCH ? flush_transfers(t, err) : 0;
 }
 
-uint64_t dma_rows_packets(const struct dma_rows *t)
-{
-    return parquet_writer_rows(t->packet_writer) + t->packets.n;
-}
-
-uint64_t dma_rows_transfers(const struct dma_rows *t)
-{
-    return parquet_writer_rows(t->transfer_writer) + t->transfers.n;
-}
-
 static void free_maps(struct dma_rows *t)
 {
     for (unsigned i = 0; i < KYMO_DMA_PACKET_MAX; i++)
@@ -409,17 +399,16 @@ int dma_rows_finish(struct dma_rows *t, struct kymo_err *err)
     int r = flush_packets(t, err);
     if (r == 0)
         r = flush_transfers(t, err);
-    if (r < 0) {
-        dma_rows_discard(t);
+    if (r < 0)
         return r;
-    }
-    r = parquet_writer_finish(t->packet_writer, err);
-    int r2 = parquet_writer_finish(t->transfer_writer, r < 0 ? NULL : err);
-    free_maps(t);
+    struct parquet_writer *packets = t->packet_writer, *transfers = t->transfer_writer;
+    t->packet_writer = t->transfer_writer = NULL;
+    r = parquet_writer_finish(packets, err);
+    int r2 = parquet_writer_finish(transfers, r < 0 ? NULL : err);
     return r < 0 ? r : r2;
 }
 
-struct dma_rows *dma_rows_discard(struct dma_rows *t)
+struct dma_rows *dma_rows_free(struct dma_rows *t)
 {
     if (!t)
         return NULL;

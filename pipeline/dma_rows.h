@@ -28,10 +28,8 @@ int dma_rows_open(const char *dir, const struct parquet_options *opt, const stru
                   const struct dma_queues *q, struct dma_rows **ret, struct kymo_err *err) KYMO_MUST_CHECK;
 int dma_rows_packet(struct dma_rows *t, const struct dma_packet_row *row, struct kymo_err *err) KYMO_MUST_CHECK;
 int dma_rows_transfer(struct dma_rows *t, const struct dma_transfer *x, struct kymo_err *err) KYMO_MUST_CHECK;
-uint64_t dma_rows_packets(const struct dma_rows *t);
-uint64_t dma_rows_transfers(const struct dma_rows *t);
-/* Frees t whatever the result. */
 int dma_rows_finish(struct dma_rows *t, struct kymo_err *err) KYMO_MUST_CHECK;
-struct dma_rows *dma_rows_discard(struct dma_rows *t);
+/* Without a finish before, nothing is left of the tables. */
+struct dma_rows *dma_rows_free(struct dma_rows *t);
 
 #endif

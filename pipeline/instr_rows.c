@@ -329,7 +329,7 @@ int instr_rows_open(const char *dir, const struct parquet_options *opt, const st
     for (size_t i = 0; i < statics->count && r == 0; i++)
         r = fill_row(t, i, err);
     if (r < 0) {
-        instr_rows_discard(t);
+        instr_rows_free(t);
         return r;
     }
     drop_empty_maps(t);
@@ -380,34 +380,23 @@ int instr_rows_add(struct instr_rows *t, const struct instr_row *row, struct kym
     return t->n == BATCH ? flush(t, err) : 0;
 }
 
-uint64_t instr_rows_count(const struct instr_rows *t)
-{
-    return parquet_writer_rows(t->writer) + t->n;
-}
-
-static void free_maps(struct instr_rows *t)
-{
-    for (unsigned i = 0; i < KYMO_INSTRUCTION_MAX; i++)
-        kymo_free(t->maps[i]);
-    kymo_free(t);
-}
-
 int instr_rows_finish(struct instr_rows *t, struct kymo_err *err)
 {
     int r = flush(t, err);
     if (r < 0)
-        parquet_writer_discard(t->writer);
-    else
-        r = parquet_writer_finish(t->writer, err);
-    free_maps(t);
-    return r;
+        return r;
+    struct parquet_writer *writer = t->writer;
+    t->writer = NULL;
+    return parquet_writer_finish(writer, err);
 }
 
-struct instr_rows *instr_rows_discard(struct instr_rows *t)
+struct instr_rows *instr_rows_free(struct instr_rows *t)
 {
     if (!t)
         return NULL;
     parquet_writer_discard(t->writer);
-    free_maps(t);
+    for (unsigned i = 0; i < KYMO_INSTRUCTION_MAX; i++)
+        kymo_free(t->maps[i]);
+    kymo_free(t);
     return NULL;
 }

@@ -29,9 +29,8 @@ int instr_rows_open(const char *dir, const struct parquet_options *opt, const st
                     struct warnings *w, struct instr_rows **ret, struct kymo_err *err) KYMO_MUST_CHECK;
 /* Rows in order of start. */
 int instr_rows_add(struct instr_rows *t, const struct instr_row *row, struct kymo_err *err) KYMO_MUST_CHECK;
-uint64_t instr_rows_count(const struct instr_rows *t);
-/* Frees t whatever the result. */
 int instr_rows_finish(struct instr_rows *t, struct kymo_err *err) KYMO_MUST_CHECK;
-struct instr_rows *instr_rows_discard(struct instr_rows *t);
+/* Without a finish before, nothing is left of the table. */
+struct instr_rows *instr_rows_free(struct instr_rows *t);
 
 #endif

@@ -22,7 +22,6 @@ struct pass {
     struct job *j;
     struct dma_triggers triggers;
     struct dma_transfers *transfers;
-    struct dma_rows *rows;
     struct source *sources;
     size_t source_count;
     struct dma_assign *assigns; /* by hardware queue */
@@ -75,9 +74,8 @@ static int write_transfer(void *ctx, const struct dma_transfer *t, bool complete
     if (complete && b && b->neff && b->neff->bytes && b->neff->bytes != t->bytes)
         p->wrong_bytes++;
     summary_transfer(j->summary, t->block, t->start, t->end, t->bytes);
-    int r = dma_rows_transfer(p->rows, t, err);
-    if (r == 0)
-        r = consumers_transfer(j->consumers, &(struct consumer_transfer){*t, complete}, err);
+    j->result->transfers++;
+    int r = consumers_transfer(j->consumers, &(struct consumer_transfer){*t, complete}, err);
     if (r < 0 || t->trigger_number == UINT32_MAX)
         return r;
     struct job_trigger result = {t->start, t->end, t->id + 1, complete};
@@ -233,8 +231,7 @@ static int take_whole(struct pass *p, const struct source *s, const struct dma_e
     j->ledger.rings[s->ring].rows[RECORD_DMA] += 2;
     timeline_count(&j->timeline, e->start_ps, &p->hint);
     r = summary_packet(j->summary, flow, row.start, row.end, row.bytes, err);
-    if (r == 0)
-        r = dma_rows_packet(p->rows, &row, err);
+    j->result->packets++;
     return r < 0 ? r : consumers_packet(j->consumers, &(struct consumer_packet){row, flow, e->end_ps}, err);
 }
 
@@ -358,7 +355,7 @@ static void explain(const struct pass *p)
                      "%llu of %llu transfers moved another number of bytes than their block in the NEFF: their packets "
                      "may be assigned "
                      "wrongly",
-                     (unsigned long long)p->wrong_bytes, (unsigned long long)dma_rows_transfers(p->rows));
+                     (unsigned long long)p->wrong_bytes, (unsigned long long)p->j->result->transfers);
     if (p->triggers.undescribed)
         warnings_add(w, "DGE notifications",
                      "%llu dynamic DMAs lack their DGE record: packets after them belong to no transfer until the "
@@ -409,8 +406,6 @@ static int run(struct pass *p, struct kymo_err *err)
     if (r == 0)
         r = dma_transfers_new(j->queues.group_count, write_transfer, p, &p->transfers, err);
     if (r == 0)
-        r = dma_rows_open(j->dir, &j->parquet, j->in, &j->queues, &p->rows, err);
-    if (r == 0)
         r = merge(p, err);
     return r < 0 ? r : seal_results(j, err);
 }
@@ -419,14 +414,8 @@ int job_dma(struct job *j, struct kymo_err *err)
 {
     struct pass p = {.j = j};
     int r = run(&p, err);
-    if (r == 0 && p.rows) {
+    if (r == 0 && p.source_count)
         explain(&p);
-        j->result->packets = dma_rows_packets(p.rows);
-        j->result->transfers = dma_rows_transfers(p.rows);
-        r = dma_rows_finish(p.rows, err);
-    } else {
-        dma_rows_discard(p.rows);
-    }
     pass_done(&p);
     return r;
 }

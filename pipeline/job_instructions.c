@@ -11,7 +11,6 @@
 
 struct pass {
     struct job *j;
-    struct instr_rows *table;
     struct spill_reader triggers[INPUT_CORES_MAX][KYMO_ENGINE_MAX];
     double ns_per_cycle[KYMO_ENGINE_MAX];
     int64_t next_id;
@@ -95,8 +94,7 @@ static int add_row(struct pass *p, const struct instr_event *e, struct instr_row
     j->ledger.rings[e->ring].rows[RECORD_INSTRUCTION_END]++;
     timeline_count(&j->timeline, e->start_ps, &p->hint);
     int r = summary_instruction(j->summary, e->row, row->start, row->end, row->wait, err);
-    if (r == 0)
-        r = instr_rows_add(p->table, row, err);
+    j->result->instructions++;
     return r < 0 ? r : consumers_instruction(j->consumers, row, err);
 }
 
@@ -160,25 +158,17 @@ int job_instructions(struct job *j, struct kymo_err *err)
     struct pass p = {.j = j};
     for (unsigned e = 0; e < KYMO_ENGINE_MAX; e++)
         p.ns_per_cycle[e] = j->in->arch->clock_ghz[e] > 0 ? 1 / j->in->arch->clock_ghz[e] : 0;
-    int r = instr_rows_open(j->dir, &j->parquet, &j->statics, j->warnings, &p.table, err);
-    if (r < 0)
-        return r;
-    r = open_triggers(&p, err);
+    int r = open_triggers(&p, err);
     if (r == 0)
         r = run(&p, err);
     for (unsigned pcore = 0; pcore < INPUT_CORES_MAX; pcore++)
         for (unsigned e = 0; e < KYMO_ENGINE_MAX; e++)
             spill_reader_done(&p.triggers[pcore][e]);
-    if (r < 0) {
-        instr_rows_discard(p.table);
-        return r;
-    }
-    j->result->instructions = instr_rows_count(p.table);
-    if (p.saturated)
+    if (r == 0 && p.saturated)
         warnings_add(j->warnings, "Semaphore waits",
                      "%llu instructions waited for 65,535 cycles or more: their evt_wait_time_ns is a lower bound, and "
                      "active times are "
                      "upper bounds",
                      (unsigned long long)p.saturated);
-    return instr_rows_finish(p.table, err);
+    return r;
 }

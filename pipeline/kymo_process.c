@@ -17,10 +17,12 @@
 
 #include "base/options.h"
 #include "base/sandbox.h"
+#include "pipeline/crew.h"
 #include "pipeline/process.h"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_EMPTY = 3 };
 
+#define THREADS_MAX 4      /* by default: more find little to do */
 #define WARNINGS_SHOWN 20u /* the table has them all */
 
 static volatile sig_atomic_t stopped;
@@ -121,7 +123,7 @@ static void report_failure(const struct report *r, const struct kymo_err *err)
 struct args {
     const char *ntff, *output, *manifest, *name;
     struct kymo_option_list neffs, settings;
-    uint64_t split_rows, progress_fd;
+    uint64_t split_rows, progress_fd, threads;
     bool sandbox;
 };
 
@@ -171,6 +173,13 @@ static const struct kymo_option rows[] = {
      .max = INT_MAX,
      .offset = offsetof(struct args, progress_fd),
      .help = "write progress as JSON lines to this open descriptor (default: nowhere)"},
+    {.name = "threads",
+     .type = KYMO_OPTION_U64,
+     .arg = "N",
+     .min = 1,
+     .max = CREW_MAX,
+     .offset = offsetof(struct args, threads),
+     .help = "threads that read records and write tables (default: one per processor, at most 4)"},
     {.name = "sandbox",
      .type = KYMO_OPTION_FLAG,
      .offset = offsetof(struct args, sandbox),
@@ -208,6 +217,15 @@ static int finish_stdout(int code)
     return EXIT_FAILED;
 }
 
+/* Threads beside this one. */
+static unsigned helpers(const struct args *args)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    if (args->threads)
+        return (unsigned)args->threads - 1;
+    return processors > THREADS_MAX ? THREADS_MAX - 1 : processors > 1 ? (unsigned)processors - 1 : 0;
+}
+
 static int process(const struct args *args)
 {
     struct settings settings;
@@ -215,7 +233,7 @@ static int process(const struct args *args)
     for (size_t i = 0; i < args->settings.n; i++)
         (void)!settings_set(&settings, args->settings.items[i], NULL); /* the option's check has seen them */
     struct report report = {.fd = args->progress_fd ? (int)args->progress_fd : -1};
-    const struct process_options options = {
+    struct process_options options = {
         .ntff = args->ntff,
         .neffs = args->neffs.items,
         .neff_count = args->neffs.n,
@@ -231,8 +249,11 @@ static int process(const struct args *args)
     };
     struct process_result result;
     struct kymo_err err = {0};
+    /* Threads come first: the sandbox closes around those that there are and allows no others. */
+    options.crew = crew_new(helpers(args));
     int r = args->sandbox ? kymo_sandbox_enter(&err) : 0;
     r = r < 0 ? r : process_run(&options, &result, &err);
+    crew_free(options.crew);
     if (r < 0) {
         report_failure(&report, &err);
         return r == -ENODATA ? EXIT_EMPTY : EXIT_FAILED;

@@ -81,7 +81,7 @@ static int resolve(struct job *j, struct kymo_err *err)
         r = ledger_init(&j->ledger, &j->scan, err);
     if (r == 0)
         r = notices_run(j, err);
-    return r < 0 ? r : consumers_open(j, &j->consumers, err);
+    return r < 0 ? r : consumers_open(j, j->options->crew, &j->consumers, err);
 }
 
 static void take_status(struct job *j, const struct scan_ring *ring, const uint8_t *bytes)
@@ -188,7 +188,7 @@ static int run_passes(struct job *j, struct kymo_err *err)
     if (r == 0)
         r = job_report(j, PROCESS_SEMAPHORES, 0, j->scan.records, err);
     if (r == 0)
-        r = semaphores_write(j, err);
+        r = job_semaphores(j, err);
     if (r == 0)
         r = consumers_end_stage(j->consumers, CONSUMER_SEMAPHORES, err);
     if (r == 0)

@@ -12,6 +12,8 @@
 #include "pipeline/ledger.h"
 #include "pipeline/settings.h"
 
+struct crew;
+
 enum process_stage {
     PROCESS_OPEN,
     PROCESS_SCAN,
@@ -32,6 +34,7 @@ struct process_options {
     const char *name;                /* Metadata.profile_name; NULL: none */
     uint64_t split_rows;             /* 0: one file per table */
     const struct settings *settings; /* NULL: the defaults */
+    struct crew *crew;               /* tables are written by its threads; NULL: by the caller's */
     /* done of total records; may be NULL. Non-zero stops with -ECANCELED. */
     int (*progress)(void *ctx, enum process_stage stage, uint64_t done, uint64_t total);
     /* Called for each serious row of the table Warning once the profile is in its place; may be NULL. */

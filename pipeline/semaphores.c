@@ -10,8 +10,6 @@
 #include "pipeline/ring_io.h"
 
 #define SOURCES (KYMO_ENGINE_MAX + 1) /* the engines, and AXI */
-#define BATCH 16384
-#define NAMES 512 /* 256 semaphores, 256 events */
 
 struct semaphore_row semaphores_row(const struct record *rec)
 {
@@ -43,17 +41,6 @@ struct cursor {
     struct place *places; /* of the chunk's records of this source */
     uint8_t *records;     /* and the records: another cursor may have replaced the chunk by now */
     size_t next, count;
-};
-
-struct table {
-    struct parquet_writer *writer;
-    uint32_t names[NAMES], operations[256], timings[256], sources[SOURCES]; /* dictionary ids by number, mode, source */
-    size_t n;
-    int64_t timestamp[BATCH];
-    int32_t value[BATCH], mode[BATCH];
-    uint32_t name_at[BATCH], mode_at[BATCH], source_at[BATCH];
-    uint8_t twice[BATCH];
-    int64_t pcore[BATCH];
 };
 
 static bool wanted(const struct input *in, const struct scan_ring *r)
@@ -97,70 +84,6 @@ static int fill(struct cursor *c, struct kymo_err *err)
         c->chunk++;
     }
     return 0;
-}
-
-static int open_table(struct table *t, const char *dir, const struct parquet_options *opt, struct kymo_err *err)
-{
-    int r = parquet_writer_open(dir, kymo_schema_table(KYMO_T_SEMAPHORE_UPDATE), opt, &t->writer, err);
-    if (r < 0)
-        return r;
-    for (unsigned i = 0; i < NAMES && r == 0; i++) {
-        char name[16];
-        int n = snprintf(name, sizeof name, "%c[%u]", i < 256 ? 'E' : 'S', i % 256);
-        t->names[i] = parquet_writer_string_id(t->writer, KYMO_SEMAPHORE_UPDATE_ID, name, (size_t)n, err);
-        r = t->names[i] == PARQUET_NULL ? -ENOMEM : 0;
-    }
-    for (unsigned i = 0; i < 256 && r == 0; i++) {
-        const char *op = kymo_update_operation((uint8_t)i), *timing = kymo_update_timing((uint8_t)i);
-        t->operations[i] =
-            parquet_writer_string_id(t->writer, KYMO_SEMAPHORE_UPDATE_UPDATE_OPERATION_TYPE, op, strlen(op), err);
-        t->timings[i] = PARQUET_NULL;
-        if (timing)
-            t->timings[i] = parquet_writer_string_id(t->writer, KYMO_SEMAPHORE_UPDATE_UPDATE_TRIGGER_TIMING, timing,
-                                                     strlen(timing), err);
-        r = t->operations[i] == PARQUET_NULL || (timing && t->timings[i] == PARQUET_NULL) ? -ENOMEM : 0;
-    }
-    for (unsigned i = 0; i < SOURCES && r == 0; i++) {
-        const char *name = i == KYMO_ENGINE_MAX ? "AXI" : kymo_engine_name((enum kymo_engine)i);
-        t->sources[i] =
-            parquet_writer_string_id(t->writer, KYMO_SEMAPHORE_UPDATE_UPDATE_SOURCE, name, strlen(name), err);
-        r = t->sources[i] == PARQUET_NULL ? -ENOMEM : 0;
-    }
-    return r;
-}
-
-static int flush(struct table *t, struct kymo_err *err)
-{
-    struct parquet_column c[KYMO_SEMAPHORE_UPDATE_MAX] = {0};
-    c[KYMO_SEMAPHORE_UPDATE_TIMESTAMP].values = t->timestamp;
-    c[KYMO_SEMAPHORE_UPDATE_ID] = (struct parquet_column){.index = t->name_at, .map = t->names, .map_len = NAMES};
-    c[KYMO_SEMAPHORE_UPDATE_VALUE].values = t->value;
-    c[KYMO_SEMAPHORE_UPDATE_UPDATE_SOURCE] =
-        (struct parquet_column){.index = t->source_at, .map = t->sources, .map_len = SOURCES};
-    c[KYMO_SEMAPHORE_UPDATE_DOUBLE_SET_OR_CLEAR].values = t->twice;
-    c[KYMO_SEMAPHORE_UPDATE_UPDATE_MODE].values = t->mode;
-    c[KYMO_SEMAPHORE_UPDATE_UPDATE_OPERATION_TYPE] =
-        (struct parquet_column){.index = t->mode_at, .map = t->operations, .map_len = 256};
-    c[KYMO_SEMAPHORE_UPDATE_UPDATE_TRIGGER_TIMING] =
-        (struct parquet_column){.index = t->mode_at, .map = t->timings, .map_len = 256};
-    c[KYMO_SEMAPHORE_UPDATE_PCORE_IDX].values = t->pcore;
-    int r = t->n ? parquet_writer_batch(t->writer, c, t->n, err) : 0;
-    t->n = 0;
-    return r;
-}
-
-static int add(struct table *t, const struct record *rec, const struct cursor *c, int64_t ts, struct kymo_err *err)
-{
-    size_t i = t->n++;
-    t->timestamp[i] = ts;
-    t->value[i] = (int32_t)rec->u.sem.value;
-    t->mode[i] = rec->u.sem.update_mode;
-    t->mode_at[i] = rec->u.sem.update_mode;
-    t->name_at[i] = (rec->u.sem.is_semaphore ? 256u : 0u) + rec->u.sem.id;
-    t->source_at[i] = c->source;
-    t->twice[i] = rec->u.sem.double_set_or_clear;
-    t->pcore[i] = c->pcore;
-    return t->n == BATCH ? flush(t, err) : 0;
 }
 
 struct merge {
@@ -244,8 +167,8 @@ static int pick(struct merge *m, struct cursor **ret, struct kymo_err *err)
     return best != NULL;
 }
 
-static int take(struct job *j, struct table *t, const struct cursor *c, uint32_t ring, const struct record *rec,
-                const struct place *at, struct kymo_err *err)
+static int take(struct job *j, const struct cursor *c, uint32_t ring, const struct record *rec, const struct place *at,
+                struct kymo_err *err)
 {
     struct consumer_semaphore row = {
         .ts = timebase_ns(&j->timebase, at->ps),
@@ -259,13 +182,14 @@ static int take(struct job *j, struct table *t, const struct cursor *c, uint32_t
         .pcore = c->pcore,
         .source = c->source,
         .is_semaphore = rec->u.sem.is_semaphore,
+        .double_set_or_clear = rec->u.sem.double_set_or_clear,
     };
     j->ledger.rings[ring].rows[RECORD_EVENT_SEMAPHORE]++;
-    int r = add(t, rec, c, row.ts, err);
-    return r < 0 ? r : consumers_semaphore(j->consumers, &row, err);
+    j->result->semaphores++;
+    return consumers_semaphore(j->consumers, &row, err);
 }
 
-static int run(struct job *j, struct merge *m, struct table *t, struct kymo_err *err)
+static int run(struct job *j, struct merge *m, struct kymo_err *err)
 {
     size_t hint = 0;
     struct cursor *c;
@@ -274,7 +198,7 @@ static int run(struct job *j, struct merge *m, struct table *t, struct kymo_err 
         struct record rec;
         record_decode(c->records + c->next * KYMO_RECORD_SIZE, &rec);
         const struct place *at = &c->places[c->next++];
-        r = take(j, t, c, m->ring_of_io[c->io - m->ios], &rec, at, err);
+        r = take(j, c, m->ring_of_io[c->io - m->ios], &rec, at, err);
         if (r < 0)
             return r;
         timeline_count(&j->timeline, at->ps, &hint);
@@ -282,23 +206,12 @@ static int run(struct job *j, struct merge *m, struct table *t, struct kymo_err 
     return r;
 }
 
-int semaphores_write(struct job *j, struct kymo_err *err)
+int job_semaphores(struct job *j, struct kymo_err *err)
 {
     struct merge m = {0};
-    struct table *t KYMO_FREE = KYMO_NEW(struct table);
-    int r = t ? merge_open(&m, j->in, &j->scan, err) : kymo_err_set(err, -ENOMEM, "no memory for the semaphore table");
+    int r = merge_open(&m, j->in, &j->scan, err);
     if (r == 0)
-        r = open_table(t, j->dir, &j->parquet, err);
-    if (r == 0)
-        r = run(j, &m, t, err);
-    if (r == 0)
-        r = flush(t, err);
+        r = run(j, &m, err);
     merge_done(&m);
-    if (r < 0) {
-        if (t)
-            parquet_writer_discard(t->writer);
-        return r;
-    }
-    j->result->semaphores = parquet_writer_rows(t->writer);
-    return parquet_writer_finish(t->writer, err);
+    return r;
 }

@@ -1,5 +1,5 @@
 /*
- * The table SemaphoreUpdate, from the EVENT rings: updates, and met waits as operation none. Each source (an engine, or
+ * Updates of semaphores and events from the EVENT rings, and met waits as operation none. Each source (an engine, or
  * AXI) is in time order within a ring; the sources are merged.
  */
 #ifndef KYMO_PIPELINE_SEMAPHORES_H
@@ -23,7 +23,7 @@ struct semaphore_row {
 struct semaphore_row semaphores_row(const struct record *rec);
 
 struct job;
-/* The pass that writes the table. */
-int semaphores_write(struct job *j, struct kymo_err *err) KYMO_MUST_CHECK;
+/* The pass over the rings; its events go to the consumers. */
+int job_semaphores(struct job *j, struct kymo_err *err) KYMO_MUST_CHECK;
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +40,7 @@ int spill_open(const char *dir, size_t size, struct spill **ret, struct kymo_err
     s->fd = -1;
     s->size = size;
     s->per_page = PAGE_BYTES / size;
-    static unsigned serial;
+    static atomic_uint serial;
     s->path = kymo_asprintf("%s/.spill-%ld-%u", dir, (long)getpid(), serial++);
     if (!s->path) {
         spill_free(s);
