@@ -11,6 +11,7 @@
 #include "pipeline/lod_tables.h"
 #include "pipeline/row_tables.h"
 #include "pipeline/semaphore_rows.h"
+#include "pipeline/series.h"
 #include "pipeline/timeline_warnings.h"
 
 #define BATCH 2048
@@ -27,6 +28,10 @@ static const struct consumer *const all[] = {
     &lod_consumer,              /* LevelOfDetail */
     &flow_consumer,             /* Flow, WaitCause */
     &hierarchy_consumer,        /* compiler's layers, stack frames, NKI */
+    &series_dma,                /* DmaUsage, DmaUsageSummary, HbmUsage */
+    &series_host,               /* HostDmaUsage */
+    &series_pending,            /* PendingDma */
+    &series_flops,              /* FlopsUsage */
     NULL,
 };
 _Static_assert(sizeof all / sizeof *all <= LIST_MAX, "queues are an array");

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,16 +27,31 @@ void settings_defaults(struct settings *s)
         put(s, &rows[i], rows[i].def);
 }
 
+/* The vendor's names have - where these have _. */
+static bool names(const char *text, size_t n, const char *name)
+{
+    size_t i = 0;
+    while (i < n && name[i] && (text[i] == name[i] || (text[i] == '-' && name[i] == '_')))
+        i++;
+    return i == n && !name[i];
+}
+
+static uint64_t number_of(const char *text)
+{
+    size_t digits = strspn(text, "0123456789");
+    if (!strcmp(text, "true") || !strcmp(text, "false"))
+        return text[0] == 't';
+    return digits && digits < 19 && !text[digits] ? strtoull(text, NULL, 10) : UINT64_MAX;
+}
+
 int settings_set(struct settings *s, const char *text, struct kymo_err *err)
 {
     size_t n = strcspn(text, "=");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct row *row = &rows[i];
-        if (strlen(row->name) != n || strncmp(row->name, text, n) != 0 || !text[n])
+        if (!names(text, n, row->name) || !text[n])
             continue;
-        const char *number = text + n + 1;
-        size_t digits = strspn(number, "0123456789");
-        uint64_t v = digits && digits < 19 && !number[digits] ? strtoull(number, NULL, 10) : UINT64_MAX;
+        uint64_t v = number_of(text + n + 1);
         if (v < row->least || v > row->greatest)
             return kymo_err_set(err, -EINVAL, "setting %s: not a number from %" PRIu64 " to %" PRIu64, text, row->least,
                                 row->greatest);

@@ -1,7 +1,7 @@
 /*
- * What the user may set about the conditions of the table TimelineWarning: one list of names, defaults, bounds and
- * texts. No document of the vendor gives these windows and most of these thresholds; where one does (4 KiB, 10 %, 25 %,
- * 50 %) it is the default.
+ * What the user may set about derived tables, first of all the conditions of TimelineWarning: one list of names,
+ * defaults, bounds and texts. No document of the vendor gives these windows and most of these thresholds; where one
+ * does (4 KiB, 10 %, 25 %, 50 %) it is the default.
  */
 #ifndef KYMO_PIPELINE_SETTINGS_H
 #define KYMO_PIPELINE_SETTINGS_H
@@ -23,7 +23,9 @@
     X(nki_coverage_percent, 50, 0, 100, "share of instructions from NKI below which a window is a band")               \
     X(collective_outlier_percent, 50, 0, 1000000, "excess over its group's median that makes a collective a band")     \
     X(window_us, 1000, 1, 1000000000, "window of shares; bands that are no further apart are one")                     \
-    X(bands_max, 1000, 2, 65536, "bands of one kind and core; the nearest of more become one")
+    X(bands_max, 1000, 2, 65536, "bands of one kind and core; the nearest of more become one")                         \
+    X(dma_usage_bucket_ns, 0, 0, 1000000000000, "width of DmaUsageSummary's buckets; 0: at most 4,096 in all, 1 us")   \
+    X(flops_window_ns, 0, 0, 1000000000000, "window of FlopsUsage; 0: at most 65,536 in all, 1 us at least")
 
 #define SETTINGS_FIELD(name, def, least, greatest, text) uint64_t name;
 struct settings {
@@ -36,7 +38,7 @@ struct settings {
 #define SETTINGS_HELP "Settings of --set and their defaults:" SETTINGS(SETTINGS_LINE)
 
 void settings_defaults(struct settings *s);
-/* text: NAME=NUMBER. -EINVAL says what is wrong with it. */
+/* text: NAME=NUMBER, or true and false for 1 and 0; - is as good as _ in a name. -EINVAL says what is wrong with it. */
 int settings_set(struct settings *s, const char *text, struct kymo_err *err) KYMO_MUST_CHECK;
 /* The same without a place to put it: struct kymo_option's check. */
 int settings_check(const char *text, struct kymo_err *err);

@@ -73,11 +73,12 @@ static const struct kymo_option rows[] = {
      .offset = offsetof(struct args, split_rows),
      .help = "split tables into files of N rows"},
     {.name = "set",
+     .letter = 'F',
      .type = KYMO_OPTION_LIST,
      .arg = "NAME=N",
      .check = settings_check,
      .offset = offsetof(struct args, settings),
-     .help = "change a condition of the table TimelineWarning, see above"},
+     .help = "change a condition of TimelineWarning or another setting, see above"},
     {0},
 };
 
