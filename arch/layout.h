@@ -269,4 +269,16 @@ struct kymo_footprint {
 uint64_t kymo_instr_dma_bytes(const struct kymo_arch *arch, const uint8_t rec[KYMO_INSTR_SIZE]);
 struct kymo_footprint kymo_instr_footprint(const struct kymo_arch *arch, const uint8_t rec[KYMO_INSTR_SIZE]);
 
+/* What an on-chip operand covers: bytes first to end - 1 of each of its partitions, gaps between its steps included. */
+#define KYMO_INSTR_RANGES_MAX 3
+struct kymo_instr_range {
+    bool psum, write;
+    bool adds; /* a matmul that continues an accumulation: reads what it writes */
+    uint32_t partition, partitions;
+    uint32_t first, end;
+};
+/* Reads first. Operands in registers or tables are left out and added to *ret_unknown. */
+size_t kymo_instr_ranges(const struct kymo_arch *arch, const uint8_t rec[KYMO_INSTR_SIZE],
+                         struct kymo_instr_range ret[KYMO_INSTR_RANGES_MAX], unsigned *ret_unknown);
+
 #endif

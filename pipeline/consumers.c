@@ -32,6 +32,7 @@ static const struct consumer *const all[] = {
     &series_host,               /* HostDmaUsage */
     &series_pending,            /* PendingDma */
     &series_flops,              /* FlopsUsage */
+    &series_buffers,            /* SbufUsage, PsumUsage, SbufAllocation */
     NULL,
 };
 _Static_assert(sizeof all / sizeof *all <= LIST_MAX, "queues are an array");

@@ -17,6 +17,9 @@ extern const struct consumer series_pending;
 /* FlopsUsage: from Instruction's rows. */
 extern const struct consumer series_flops;
 
+/* SbufUsage, PsumUsage, SbufAllocation: from Instruction's rows. */
+extern const struct consumer series_buffers;
+
 /* Bytes or operations since the profile's zero by the time that has passed, per second; 0 at the zero. */
 double series_cumulative(uint64_t total, int64_t at);
 /* Smallest of 1, 2 and 5 times a power of ten that is at least `least` and of which at most n cover span. */

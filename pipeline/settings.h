@@ -25,7 +25,10 @@
     X(window_us, 1000, 1, 1000000000, "window of shares; bands that are no further apart are one")                     \
     X(bands_max, 1000, 2, 65536, "bands of one kind and core; the nearest of more become one")                         \
     X(dma_usage_bucket_ns, 0, 0, 1000000000000, "width of DmaUsageSummary's buckets; 0: at most 4,096 in all, 1 us")   \
-    X(flops_window_ns, 0, 0, 1000000000000, "window of FlopsUsage; 0: at most 65,536 in all, 1 us at least")
+    X(flops_window_ns, 0, 0, 1000000000000, "window of FlopsUsage; 0: at most 65,536 in all, 1 us at least")           \
+    X(ignore_nc_buf_usage, 0, 0, 1, "1: no SbufUsage and no PsumUsage")                                                \
+    X(enable_memory_viewer, 0, 0, 1, "1: SbufAllocation is made")                                                      \
+    X(buffer_samples, 65536, 16, 1048576, "most samples of SbufUsage and PsumUsage over the profile")
 
 #define SETTINGS_FIELD(name, def, least, greatest, text) uint64_t name;
 struct settings {
