@@ -143,3 +143,13 @@ unsigned kymo_engine_debug(enum kymo_engine e)
 {
     return (unsigned)e < KYMO_ENGINE_MAX ? engines[e].debug : 0;
 }
+
+const char *kymo_memory_class_name(unsigned number)
+{
+    static const char *const names[KYMO_MEMORY_MAX] = {
+#define MEMORY(id, number, name) [number] = name,
+#include "arch/device_memory.def"
+#undef MEMORY
+    };
+    return number < KYMO_MEMORY_MAX ? names[number] : NULL;
+}

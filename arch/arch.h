@@ -129,4 +129,12 @@ enum kymo_engine kymo_engine_find(const char *name);    /* any of these spelling
 enum kymo_engine kymo_engine_of_debug(unsigned number); /* NEFF debug info: 1 PE 2 ACT 3 POOL 5 DVE 6 SP */
 unsigned kymo_engine_debug(enum kymo_engine e);
 
+enum kymo_memory_class {
+#define MEMORY(id, number, name) KYMO_MEMORY_##id = number,
+#include "arch/device_memory.def"
+#undef MEMORY
+    KYMO_MEMORY_MAX = 11
+};
+const char *kymo_memory_class_name(unsigned number); /* Weights, ...; NULL: unknown */
+
 #endif

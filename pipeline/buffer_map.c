@@ -16,7 +16,7 @@ uint8_t buffer_map_lanes(bool psum, uint32_t first, uint32_t count)
         if (partition >= first && partition - first < count)
             lanes |= (uint8_t)(1u << k);
     }
-    return psum ? (uint8_t)(lanes << BUFFER_MAP_SBUF) : lanes;
+    return (uint8_t)(psum ? lanes << BUFFER_MAP_SBUF : lanes);
 }
 
 int buffer_map_add(struct buffer_map *m, struct buffer_range range, struct kymo_err *err)

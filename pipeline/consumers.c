@@ -33,6 +33,7 @@ static const struct consumer *const all[] = {
     &series_pending,            /* PendingDma */
     &series_flops,              /* FlopsUsage */
     &series_buffers,            /* SbufUsage, PsumUsage, SbufAllocation */
+    &series_memory,             /* HbmUsageSummaryByType */
     NULL,
 };
 _Static_assert(sizeof all / sizeof *all <= LIST_MAX, "queues are an array");

@@ -19,6 +19,8 @@ extern const struct consumer series_flops;
 
 /* SbufUsage, PsumUsage, SbufAllocation: from Instruction's rows. */
 extern const struct consumer series_buffers;
+/* HbmUsageSummaryByType: from the snapshot in the NTFF. */
+extern const struct consumer series_memory;
 
 /* Bytes or operations since the profile's zero by the time that has passed, per second; 0 at the zero. */
 double series_cumulative(uint64_t total, int64_t at);

@@ -263,7 +263,10 @@ static bool describe_core(const struct sim_image *im, unsigned pcore, unsigned n
     g->dma_queue_usage = KYMO_NEW_ARRAY(Ntff__DmaQueueUsageInfo *, usage);
     if (!g->dma_queue_usage || !set_string(&g->name, ci->subgraph->name))
         return false;
-    return describe_engines(ci, g) && describe_queues(ci, nc, g) && (pcore || describe_h2d(im->arch, nc, g));
+    struct sim_memory_use use = {0};
+    sim_memory_use_image(im, pcore, &use);
+    return describe_engines(ci, g) && describe_queues(ci, nc, g) && (pcore || describe_h2d(im->arch, nc, g)) &&
+           sim_memory_use_describe(&use, g);
 }
 
 Ntff__NeffNodeInfo *sim_image_describe(const struct sim_image *im, unsigned nd_idx, unsigned first_pcore, unsigned rank)

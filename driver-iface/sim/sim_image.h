@@ -33,6 +33,7 @@
 #include <stdint.h>
 
 #include "arch/arch.h"
+#include "arch/ring.h"
 #include "base/err.h"
 #include "formats/neff/neff.h"
 #include "proto/ntff.pb-c.h"
@@ -155,5 +156,15 @@ uint64_t sim_image_doorbell(unsigned nc, size_t q);
  */
 Ntff__NeffNodeInfo *sim_image_describe(const struct sim_image *im, unsigned nd_idx, unsigned first_pcore,
                                        unsigned rank);
+
+/* Device memory by class that a program takes on one of its cores: its code, variables and descriptors; and that the
+ * rings of a core take. Both add. */
+struct sim_memory_use {
+    uint64_t bytes[KYMO_MEMORY_MAX];
+};
+void sim_memory_use_image(const struct sim_image *im, unsigned pcore, struct sim_memory_use *add);
+void sim_memory_use_rings(const struct kymo_ring_plan *plan, size_t n, unsigned pcore, struct sim_memory_use *add);
+/* Adds to what the graph says; false: out of memory. */
+bool sim_memory_use_describe(const struct sim_memory_use *use, Ntff__SubgraphInfo *g);
 
 #endif

@@ -215,6 +215,19 @@ static bool add_nodes(struct builder *b)
     return true;
 }
 
+/* The rings belong to no program: their memory stands with the first one. */
+static bool add_ring_memory(struct builder *b)
+{
+    Ntff__NdNodeInfo *nd = b->info->neff_nodes[0]->nd_node;
+    for (size_t g = 0; g < nd->n_graphs; g++) {
+        struct sim_memory_use use = {0};
+        sim_memory_use_rings(b->cap->plan, b->cap->plan_count, (unsigned)g, &use);
+        if (!sim_memory_use_describe(&use, nd->graphs[g]))
+            return false;
+    }
+    return true;
+}
+
 static bool add_timeline(struct builder *b)
 {
     b->info->execution_timeline = KYMO_NEW_ARRAY(Ntff__ExecutionInfo *, b->cap->execution_count);
@@ -286,8 +299,8 @@ static bool fill(struct builder *b)
         cap->h2d_reasons ? (Ntff__HostDmaState)__builtin_ctz(cap->h2d_reasons) : NTFF__HOST_DMA_STATE__HOST_DMA_TRACED;
     return set_string(&info->arch, cap->images[0]->arch->name) && set_string(&info->instance_type, cap->instance) &&
            set_string(&info->hostname, "kymo-sim") && add_version(&info->neuron_runtime_version, KYMO_VERSION) &&
-           add_version(&info->neuron_driver_version, cap->driver) && add_nodes(b) && add_traces(b) && add_timeline(b) &&
-           add_buffer_sizes(b) && add_clock_sync(b);
+           add_version(&info->neuron_driver_version, cap->driver) && add_nodes(b) && add_ring_memory(b) &&
+           add_traces(b) && add_timeline(b) && add_buffer_sizes(b) && add_clock_sync(b);
 }
 
 int sim_ntff_write(const struct sim_ntff_capture *cap, const char *path, struct kymo_err *err)

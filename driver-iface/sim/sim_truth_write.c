@@ -642,6 +642,28 @@ static int write_profile(struct writer *w, const char *dir, struct kymo_err *err
     return r < 0 ? r : closed;
 }
 
+/* Programs that ran, as far as the detail knows them, and the rings. */
+static int write_memory(const struct writer *w, const char *dir, struct kymo_err *err)
+{
+    struct out o;
+    struct kymo_ring_plan plan[KYMO_RING_PLAN_MAX];
+    int r = out_open(&o, dir, "memory.tsv", err);
+    put(&o, "pcore_idx\tnc_idx\tclass\tbytes\n");
+    for (size_t i = 0; i < w->n_rings && i < KYMO_RING_PLAN_MAX; i++)
+        plan[i] = w->rings[i].plan;
+    for (unsigned p = 0; r >= 0 && w->t->detail && p < w->ids->lnc; p++) {
+        struct sim_memory_use use = {0};
+        for (size_t i = 0; i < w->t->image_count; i++)
+            sim_memory_use_image(w->t->images[i], p, &use);
+        sim_memory_use_rings(plan, w->n_rings < KYMO_RING_PLAN_MAX ? w->n_rings : KYMO_RING_PLAN_MAX, p, &use);
+        for (unsigned k = 0; k < KYMO_MEMORY_MAX; k++)
+            if (use.bytes[k])
+                put(&o, "%u\t%u\t%s\t%" PRIu64 "\n", p, w->ids->first_nc + p, kymo_memory_class_name(k), use.bytes[k]);
+    }
+    int closed = out_close(&o);
+    return r < 0 ? r : closed;
+}
+
 int sim_truth_write(const struct sim_truth *t, const struct sim_truth_ids *ids, const struct sim_ring_state *rings,
                     size_t n_rings, const struct sim_truth_meta *meta, const char *dir, struct kymo_err *err)
 {
@@ -653,6 +675,8 @@ int sim_truth_write(const struct sim_truth *t, const struct sim_truth_ids *ids, 
         r = write_rings(&w, dir, err);
     if (r >= 0)
         r = write_sums(&w, dir, err);
+    if (r >= 0)
+        r = write_memory(&w, dir, err);
     for (int k = 0; r >= 0 && k < BY_MAX; k++)
         r = order_make(&w.order[k], t, table_rows(t, k), tables[k].when, err);
     for (int k = 0; r >= 0 && k < BY_MAX; k++)

@@ -76,7 +76,7 @@ def make(directory):
     made = []
     for k, cell in enumerate(CELLS):
         (directory / str(k)).mkdir()
-        made.append(profiles.make_tables(directory / str(k), cell, "--name", f"profile-{k}")[0])
+        made.append(profiles.make_tables(directory / str(k), cell, "--name", f"profile-{k}", "-F", "enable-memory-viewer=1")[0])
     for name in ("captured", "ranks"):
         (directory / name).mkdir()
     made.append(make_captured(directory / "captured", Cell("mlp", "trn2", 1, executions=2, small=True)))

@@ -291,6 +291,37 @@ def check_errors(p):
     p.equal("Error is sorted by timestamp", True, stamps == sorted(stamps))
 
 
+def check_memory(p):
+    """The snapshot of device memory by core and class."""
+    got = rows_of(p.tables, "HbmUsageSummaryByType")
+    true = p.true("memory")
+    if p.facts["detail"] == "1" and true:
+        p.differ("HbmUsageSummaryByType", [(int(p.facts["nd_idx"]), int(r["nc_idx"]), r["class"], int(r["bytes"])) for r in true],
+                 [(r["neuron_device_idx"], r["neuroncore_idx"], r["usage_type"], r["usage_bytes"]) for r in got])
+
+
+def check_series(p):
+    """Each series ends with the sum of its events, and the stored truth of a whole profile says the same."""
+    packets, host = rows_of(p.tables, "DmaPacket"), rows_of(p.tables, "HostDmaTransfer")
+    for name, events in (("DmaUsage", packets), ("HostDmaUsage", host)):
+        rows = rows_of(p.tables, name)
+        last = {r.get("pcore_idx", 0): r for r in rows}
+        p.equal(f"{name} ends with all bytes", sum(e["transfer_bytes"] for e in events),
+                sum(r["total_transfer_bytes"] for r in last.values()))
+        p.equal(f"{name} ends at rest", [], [r for r in last.values() if r["current_throughput"]])
+        p.equal(f"{name} is bounded", True, len(rows) <= 2 * len(events))
+    for name, file in (("DmaUsage", "dma_packets"), ("HostDmaUsage", "host_dma")):
+        last = {r.get("pcore_idx", 0): r["total_transfer_bytes"] for r in rows_of(p.tables, name)}
+        p.equal(f"{name} against the truth", sum(int(r["bytes"]) for r in p.true(file) if whole(r)), sum(last.values()))
+    last = {r["pcore_idx"]: r for r in rows_of(p.tables, "FlopsUsage")}
+    summary = rows_of(p.tables, "Summary")[0]
+    p.equal("FlopsUsage ends with Summary.hardware_flops", summary["hardware_flops"],
+            sum(r["hardware_flops"] for r in last.values()))
+    for name in ("DmaUsage", "HbmUsage", "HostDmaUsage", "PendingDma", "FlopsUsage", "SbufUsage", "PsumUsage"):
+        at = [r["timestamp"] for r in rows_of(p.tables, name)]
+        p.equal(f"{name} is sorted by timestamp", True, at == sorted(at))
+
+
 def check_partials(p):
     want = Counter()
     for name, kind in (("instructions", "instruction"), ("dma_packets", "dma_packet"), ("host_dma", "host_dma")):
@@ -408,8 +439,8 @@ def compare(tables, truth):
     """All differences between the tables of a profile and its truth."""
     p = Profile(tables, truth)
     for check in (check_throttles, check_errors,
-                  check_ledger, check_instructions, check_packets, check_host_dma, check_semaphores, check_partials, check_flow,
-                  check_wait_causes, hierarchy.check):
+                  check_ledger, check_instructions, check_packets, check_host_dma, check_semaphores, check_partials, check_memory,
+                  check_series, check_flow, check_wait_causes, hierarchy.check):
         check(p)
     return p.differences
 

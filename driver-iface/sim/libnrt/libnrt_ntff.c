@@ -249,6 +249,22 @@ static bool add_traces(const struct libnrt_core *core, Ntff__NtffInfo *info)
     return true;
 }
 
+/* The rings belong to no program: their memory stands with the first one. */
+static bool add_ring_memory(const struct libnrt_core *core, const Ntff__NtffInfo *info)
+{
+    const struct libnrt_capture *c = core->capture;
+    const Ntff__NdNodeInfo *nd = info->neff_nodes[0]->nd_node;
+
+    for (size_t g = 0; g < nd->n_graphs; g++) {
+        struct sim_memory_use use = {0};
+
+        sim_memory_use_rings(c->plan, c->n_plan, nd->graphs[g]->nc_idx - core->first_pcore, &use);
+        if (!sim_memory_use_describe(&use, nd->graphs[g]))
+            return false;
+    }
+    return true;
+}
+
 static bool add_sizes(const struct libnrt_capture *c, Ntff__NtffInfo *info)
 {
     bool seen[KYMO_RING_MAX] = {false};
@@ -333,7 +349,7 @@ static bool fill(const struct libnrt_core *core, Ntff__NtffInfo *info)
     info->dge_notifications = rt.env.dge_notifications;
     info->host_dma = c->host_dma;
     return add_versions(info) && add_texts(info) && add_nodes(core, info) && add_traces(core, info) &&
-           add_sizes(c, info) && add_timeline(c, info) && add_syncs(core, info);
+           add_ring_memory(core, info) && add_sizes(c, info) && add_timeline(c, info) && add_syncs(core, info);
 }
 
 Ntff__NtffInfo *libnrt_ntff_build(const struct libnrt_core *core)
