@@ -17,6 +17,7 @@ struct spilled {
     uint8_t mode, index, source;
     uint8_t flags;
 };
+#define WRITES 4 /* remembered of one semaphore */
 #define IS_SEMAPHORE 1
 #define AFTER_LOSS 2
 
@@ -26,8 +27,19 @@ struct held { /* a record that an earlier one of the ring may still follow */
     uint32_t gaps;
 };
 
+struct write { /* a WRITE instruction to a semaphore: it updates at its end */
+    uint64_t end_ps;
+    int64_t id, end;
+};
+
+struct written {
+    struct write writes[WRITES];
+    uint32_t count;
+};
+
 struct core {
     struct flow_core *flow;
+    struct written written[256]; /* by semaphore */
     struct spill *records;
     struct held held[REORDER];
     size_t held_count;
@@ -183,16 +195,38 @@ static uint32_t execution_at(const struct flow *f, uint64_t ps, size_t *hint)
     return at == SIZE_MAX ? 1 : (uint32_t)at + 1;
 }
 
+static bool find_write(const struct written *w, uint64_t ps, struct flow_update *ret)
+{
+    for (uint32_t k = 0; k < WRITES && k < w->count; k++) {
+        const struct write *at = &w->writes[k];
+        if (at->end_ps + FLOW_DMA_EXACT_PS < ps || ps + FLOW_DMA_EXACT_PS < at->end_ps)
+            continue;
+        *ret = (struct flow_update){.id = at->id, .end = at->end, .writer = FLOW_WRITER_INSTRUCTION};
+        return true;
+    }
+    return false;
+}
+
+/* 1: an update through AXI is that of this transfer or instruction. */
+static int find_writer(struct flow *f, unsigned pcore, const struct flow_record *rec, struct flow_update *ret,
+                       struct kymo_err *err)
+{
+    if (rec->source != KYMO_ENGINE_MAX || !rec->mode || !rec->is_semaphore)
+        return 0;
+    if (find_write(&f->cores[pcore].written[rec->index], rec->ps, ret))
+        return 1;
+    ret->writer = FLOW_WRITER_TRANSFER;
+    return flow_dma_find(f->dma, pcore, rec->index, rec->ps, &ret->id, &ret->end, err);
+}
+
 static int take_record(struct flow *f, unsigned pcore, struct kymo_err *err)
 {
     struct core *c = &f->cores[pcore];
     const struct spilled *s = c->next;
     struct flow_record rec = {s->ps, s->value, s->mode, s->index, s->source, s->flags & IS_SEMAPHORE};
-    struct flow_update writer = {.writer = FLOW_WRITER_TRANSFER};
+    struct flow_update writer = {0};
     bool lost = s->flags & AFTER_LOSS;
-    int found = 0;
-    if (rec.source == KYMO_ENGINE_MAX && rec.mode && rec.is_semaphore)
-        found = flow_dma_find(f->dma, pcore, rec.index, rec.ps, &writer.id, &writer.end, err);
+    int found = find_writer(f, pcore, &rec, &writer, err);
     int r = found < 0 ? found : read_next(c, err);
     if (r < 0)
         return r;
@@ -260,6 +294,10 @@ static int take_instruction(struct flow *f, const struct instr_row *row, struct 
     if (r < 0)
         return r;
     note_losses(c, row, st->engine);
+    if (st->writes >= 0) {
+        struct written *to = &f->cores[st->writes / 256].written[st->writes % 256];
+        to->writes[to->count++ % WRITES] = (struct write){row->end_ps, row->id, row->end};
+    }
     if (row->transfer >= 0)
         r = start_transfer(f, row, st, err);
     return r < 0 ? r : flow_core_instruction(c->flow, &i, err);

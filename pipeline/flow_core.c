@@ -459,7 +459,7 @@ static int take_update(struct flow_core *c, const struct flow_record *r, unsigne
 {
     struct flow_update u = writer ? *writer : (struct flow_update){.id = -1};
     const struct launch *launch = &c->launches[(uint64_t)u.id % LAUNCHES];
-    u.prior = writer && launch->transfer == u.id ? launch->prior : -1;
+    u.prior = writer && writer->writer == FLOW_WRITER_TRANSFER && launch->transfer == u.id ? launch->prior : -1;
     const uint32_t *operand = NULL;
     u.ps = r->ps;
     u.value = r->value;

@@ -30,12 +30,25 @@ int flow_static_block_semaphore(const struct dma_queues *q, uint32_t block)
     return s > 255 ? -1 : s;
 }
 
+/* A WRITE that adds to a semaphore, of another core too: a dependency that passes through AXI. */
+static int16_t written_semaphore(const struct kymo_arch *arch, const uint8_t *rec)
+{
+    uint64_t addr;
+    if (rec[0] != KYMO_OP_WRITE || !kymo_layout_get(arch, rec, KYMO_F_ADDR, &addr) ||
+        addr < arch->sync_base + KYMO_SYNC_INC || !arch->core_stride)
+        return -1;
+    uint64_t at = addr - arch->sync_base - KYMO_SYNC_INC, core = at / arch->core_stride;
+    at %= arch->core_stride;
+    return core < INPUT_CORES_MAX && at < 4 * 256 ? (int16_t)(256 * core + at / 4) : -1;
+}
+
 static void take_operands(const struct kymo_arch *arch, const struct static_row *st, const struct static_facts *facts,
                           struct flow_row *row)
 {
     const uint8_t *rec = facts->record;
     uint64_t v = 0, n = 0;
     row->known = true;
+    row->writes = written_semaphore(arch, rec);
     row->sync[0] = kymo_instr_sync(rec);
     row->sets = kymo_instr_sync2(rec, &row->sync[1]) ? 2 : 1;
     row->psum_read = facts->footprint.psum_read_banks;
@@ -229,7 +242,8 @@ static int read_rows(struct build *b, const struct input *in, struct kymo_err *e
         const struct static_row *st = &b->statics->rows[i];
         struct flow_row *row = &f->rows[i];
         struct static_facts facts;
-        *row = (struct flow_row){.tail = FLOW_NONE, .dma_semaphore = -1, .pcore = st->pcore, .engine = st->engine};
+        *row = (struct flow_row){
+            .tail = FLOW_NONE, .dma_semaphore = -1, .writes = -1, .pcore = st->pcore, .engine = st->engine};
         statics_facts(b->statics, st, &facts);
         if (!facts.record)
             continue;

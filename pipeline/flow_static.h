@@ -40,6 +40,7 @@ struct flow_row { /* one static row */
     uint32_t preds, pred_count;
     uint32_t tail;         /* edges leave it: number of its BIR instruction among those; FLOW_NONE */
     int16_t dma_semaphore; /* of a DMA with descriptors made at run time; -1 */
+    int16_t writes;        /* WRITE to a semaphore: 256 * its core + its number; -1: none */
     uint16_t clear_first, clear_count;
     uint8_t sets; /* of sync */
     uint8_t pcore, engine;

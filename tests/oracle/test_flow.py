@@ -98,3 +98,18 @@ def test_a_chain_of_waits_leads_back_in_time(tables):
         SELECT end_ts, prior_wait_id FROM chain ORDER BY step""").fetchall()
     assert 2 < len(chain) < 1000
     assert [e for e, _ in chain] == sorted((e for e, _ in chain), reverse=True)
+
+
+def test_writes_to_the_other_core_are_edges(tmp_path):
+    """The all-reduce model's cores meet by WRITEs to each other's semaphores."""
+    tables, true = profiles.make_tables(tmp_path, profiles.Cell("allreduce", "trn2", 2))
+    p = truth.Profile(tables, true)
+    truth.check_flow(p)
+    truth.check_wait_causes(p)
+    assert p.differences == []
+    con = duckdb.connect()
+    read = lambda name: f"read_parquet('{tables}/{name}.parquet')"
+    assert con.execute(f"""
+        SELECT count(*) FROM {read("Flow")} f JOIN {read("Instruction")} a ON f.in_table = 'instruction' AND a.id = f.in_id
+        JOIN {read("Instruction")} b ON f.out_table = 'instruction' AND b.id = f.out_id
+        WHERE a.pcore_idx <> b.pcore_idx AND f.dependency_type = 'SEMAPHORE' AND a.opcode = 'WRITE'""").fetchone()[0] > 0
