@@ -57,13 +57,13 @@ static const char arrivals[] =
     " k.offset_ns + p.end_ts + CAST(round(coalesce(k.drift, 0) * p.end_ts) AS BIGINT) AS done_at"
     " FROM placed p JOIN member m USING (idx) JOIN clock k USING (idx)";
 
-#define TWO_WORST(e) "CASE WHEN count(" e ") = count(*) THEN list_sum(list_reverse_sort(list(" e "))[1:2])::BIGINT END"
+#define TWO_WORST(e) "CASE WHEN count(" e ") = count(*) THEN list_sum(max(" e ", 2))::BIGINT END"
 
 static const char skews[] =
     "CREATE TABLE skew AS WITH e AS (SELECT grp, list_sort(list(DISTINCT worker)) AS workers FROM keyed GROUP BY grp),"
     "s AS (SELECT grp, key, invocation, any_value(operation) AS operation, CASE WHEN min(op_id) = max(op_id)"
     " THEN min(op_id) END AS op_id, any_value(num_elements) AS num_elements, any_value(dtype) AS dtype,"
-    " any_value(ranks) AS ranks, list_sort(list(worker)) AS came, count(*) AS arrived, count(came_at) AS timed,"
+    " any_value(ranks) AS ranks, list(worker) AS came, count(*) AS arrived, count(came_at) AS timed,"
     " min(came_at) AS first_at, max(came_at) AS last_at, min(done_at) AS first_until, max(done_at) AS last_until,"
     " arg_min(idx, came_at) AS first_idx, arg_max(idx, came_at) AS last_idx, count(DISTINCT boot) = 1 AS one_clock,"
     " " TWO_WORST("device_error_ns") " AS near_ns, " TWO_WORST(
@@ -72,7 +72,9 @@ static const char skews[] =
                     "far_ns END"
                     " AS bound FROM s JOIN e USING (grp))"
                     "SELECT row_number() OVER (ORDER BY first_at, grp, key, invocation) - 1 AS id, *,"
-                    " list_filter(expected, lambda x: NOT list_contains(came, x)) AS missing,"
+                    " CASE WHEN arrived < len(expected) THEN list_filter(expected, lambda x: NOT list_contains(came, "
+                    "x)) END "
+                    "AS missing,"
                     " CASE WHEN timed > 1 THEN last_at - first_at END AS spread,"
                     /* Nobody can be done before the last has come. */
                     " CASE WHEN timed > 1 THEN first_until + coalesce(bound, 0) >= last_at END AS consistent FROM t";
