@@ -20,7 +20,7 @@ static const char create[] =
     " host_error_ns BIGINT, host_synchronised BOOLEAN, warnings BIGINT, lost_records BIGINT, lost_unknown BOOLEAN,"
     " first_ts VARCHAR);"
     "CREATE TABLE sync(idx INTEGER, ts BIGINT, host_ns BIGINT, error_ns BIGINT, source VARCHAR);"
-    "CREATE TABLE op(idx INTEGER, start_ts BIGINT, end_ts BIGINT, operation VARCHAR, op_id BIGINT, stream_id BIGINT,"
+    "CREATE TABLE op(idx INTEGER, start_ts BIGINT, end_ts BIGINT, operation VARCHAR, op_id BIGINT, stream BIGINT,"
     " replica_group VARCHAR, invocation BIGINT, num_elements BIGINT, dtype VARCHAR, worker BIGINT);"
     "CREATE TABLE clock(idx INTEGER, method VARCHAR, syncs BIGINT, offset_ns BIGINT, drift DOUBLE,"
     " device_error_ns BIGINT, contradict BOOLEAN);"
@@ -51,10 +51,11 @@ static bool has_column(const char *name)
 static int take_ops(struct gather_db *db, int64_t idx, struct kymo_err *err)
 {
     char sql[512];
-    (void)snprintf(sql, sizeof sql,
-                   "INSERT INTO op SELECT ?::INTEGER, start_ts, end_ts, operation, op_id, stream_id, replica_group, %s,"
-                   " num_elements, dtype, %s FROM \"CcOp\" WHERE start_ts IS NOT NULL AND end_ts IS NOT NULL",
-                   has_column("invocation") ? "invocation" : "NULL", has_column("rank") ? "rank" : "NULL");
+    (void)snprintf(
+        sql, sizeof sql,
+        "INSERT INTO op SELECT ?::INTEGER, start_ts, end_ts, operation, op_id, stream_index, replica_group, %s,"
+        " num_elements, dtype, %s FROM \"CcOp\" WHERE start_ts IS NOT NULL AND end_ts IS NOT NULL",
+        has_column("invocation") ? "invocation" : "NULL", has_column("rank") ? "rank" : "NULL");
     return gather_db_run(db, err, sql, "i", idx);
 }
 

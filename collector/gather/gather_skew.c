@@ -20,12 +20,12 @@ static const char groups[] =
     "  FROM (SELECT DISTINCT idx, replica_group FROM op) JOIN worker USING (idx))";
 
 /*
- * What is the same operation on all ranks: the same number in the same programs; between different programs (MPMD) the
- * same kind, size and type, in the same order.
+ * What is the same operation on all ranks: the same number and stream in the same programs; between different programs
+ * (MPMD) the same kind, size and type, in the same order.
  */
 static const char keys[] =
     "CREATE TABLE keyed AS SELECT o.* EXCLUDE (worker), g.worker, g.ranks, g.name AS grp, p.same,"
-    " CASE WHEN p.same AND o.op_id >= 0 THEN o.operation || ' #' || o.op_id"
+    " CASE WHEN p.same AND o.op_id >= 0 THEN concat(o.operation, ' #', o.op_id, ' on ', o.stream)"
     "      ELSE concat_ws(' ', o.operation, o.num_elements, o.dtype) END AS key"
     " FROM op o JOIN grp g ON g.idx = o.idx AND g.replica_group IS NOT DISTINCT FROM o.replica_group"
     " JOIN (SELECT name, count(DISTINCT neffs) = 1 AND count(neffs) = count(*) AS same FROM grp JOIN member USING (idx)"

@@ -223,3 +223,34 @@ def test_counts_of_the_device_match_what_was_lost(tmp_path):
     parent = gather(tmp_path / "parent", *dirs)
     got = rows(parent, "CollectiveSkew", "invocation, arrived, consistent", "ORDER BY id")
     assert got == [(100 + i, 3 if 4 <= i < 10 else 4, True) for i in range(len(truth))]
+
+
+@pytest.mark.skipif("CcOp\tinvocation\t" not in SCHEMA.read_text(), reason="the schema has no such column")
+def test_simulated_job_with_a_slow_rank(tmp_path):
+    """Four ranks of an all-reduce step on one device, one of them four times slower, through kymo-sim and kymo-process."""
+    import truth
+    neff = tmp_path / "step.neff"
+    profiles.run(profiles.BIN / "kymo-sim", "neff", "--model", "allreduce", "--arch", "trn2", "--lnc", 2, "--hidden", 256, "--output", neff)
+    profiles.run(profiles.BIN / "kymo-sim", "run", "--neff", neff, "--ranks", 4, "--output", tmp_path, "--truth", tmp_path / "truth",
+                 "--instance", "trn2.48xlarge", "--lnc", 2, "--steps", 2, "--mode", "session", "--slow-rank", "2:4")
+    dirs, true = [], {}
+    for path in sorted((tmp_path / "truth").iterdir()):
+        facts = {r["key"]: r["value"] for r in truth.read_tsv(path / "profile.tsv")}
+        ntff = next(p for p in tmp_path.glob("captures/**/*.ntff") if str(p).endswith(facts["path"][-60:]))
+        dirs.append(profiles.process(ntff, [neff], tmp_path / "tables" / path.name))
+        rank = rows(dirs[-1], "CcOp", "min(rank)")[0][0]
+        for op in truth.read_tsv(path / "cc_ops.tsv"):
+            key = int(op["op_id"]), int(op["invocation"])
+            true.setdefault(key, {})[rank] = int(op["start_ps"]) / 1000
+    parent = gather(tmp_path / "parent", *dirs)
+    got = rows(parent, "CollectiveSkew", "op_id, invocation, replica_group, arrived, spread_ns, error_bound_ns, significant, consistent,"
+               " last_profile", "ORDER BY id")
+    assert got and all(arrived == len(eval(group)) for _, _, group, arrived, *_ in got)
+    workers = dict(rows(parent, "Member", "profile, worker"))
+    slow = 0
+    for op, place, group, _, spread, bound, significant, consistent, last in got:
+        arrivals = {r: true[op, place][r] for r in eval(group)}
+        assert abs(spread - (max(arrivals.values()) - min(arrivals.values()))) <= bound and consistent
+        if significant and 2 in arrivals:
+            slow += workers[last] == 2 == max(arrivals, key=arrivals.get)
+    assert slow > 0
