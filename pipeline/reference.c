@@ -175,6 +175,8 @@ static int write_metadata(const struct reference *ref, const char *dir, struct w
     parquet_row_int(row, KYMO_METADATA_VNC, info->vnc);
     if (ref->in->manifest)
         put_capture(row, ref->in->manifest);
+    else
+        put_text(row, KYMO_METADATA_HOST, info->hostname);
     put_host_dma(row, info, w);
     return finish(row, parquet_row_end(row, err), err);
 }
