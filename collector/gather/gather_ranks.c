@@ -11,7 +11,7 @@
 #include "collector/gather/clock_map.h"
 #include "collector/gather/gather_skew.h"
 
-#define SYNCS_MAX 131072 /* of one member */
+#define SYNCS_MAX 131072 /* of one member; kymo-process writes half as many */
 
 static const char create[] =
     "CREATE TABLE member(idx INTEGER, profile VARCHAR, state VARCHAR, reason VARCHAR, rank BIGINT, vnc BIGINT,"
@@ -26,14 +26,25 @@ static const char create[] =
     " device_error_ns BIGINT, contradict BOOLEAN);"
     "CREATE TABLE note(category VARCHAR, message VARCHAR)";
 
-static const char take_member[] =
-    "INSERT INTO member SELECT ?::INTEGER, ?, 'ready', NULL, m.rank, m.vnc, m.host, m.boot_id, m.job, m.capture_id,"
-    " m.request, m.instance_type, m.num_physical_cores, m.world_size, m.first_execution,"
-    " (SELECT nullif(count(*), 0) FROM \"ExecutionInfo\"),"
-    " (SELECT string_agg(DISTINCT uuid, ',' ORDER BY uuid) FROM \"NeffHeader\"),"
-    " greatest(m.last_hw_timestamp - m.first_hw_timestamp, 0), m.host_clock_error_ns, m.host_clock_synchronised,"
-    " (SELECT count(*) FROM \"Warning\"), (SELECT sum(lost_records) FROM \"LossLedger\"),"
-    " (SELECT bool_or(lost_unknown) FROM \"LossLedger\"), m.first_ts FROM \"Metadata\" m LIMIT 1";
+/* A member's numbers may be anything: those that no sum of many could hold are taken as not known (SANE is 12 years).
+ */
+#define SANE "400000000000000000"
+#define WITHIN(value, max) "CASE WHEN " value " BETWEEN 0 AND " max " THEN " value " END"
+static const char take_member[] = "INSERT INTO member SELECT ?::INTEGER, ?, 'ready', NULL, " WITHIN(
+    "m.rank",
+    "4294967295") ", m.vnc, m.host,"
+                  " m.boot_id, m.job, m.capture_id, m.request, m.instance_type, m.num_physical_cores, m.world_size,"
+                  " " WITHIN(
+                      "m.first_execution",
+                      "1000000000000") ", (SELECT nullif(count(*), 0) FROM \"ExecutionInfo\"),"
+                                       " (SELECT string_agg(DISTINCT uuid, ',' ORDER BY uuid) FROM \"NeffHeader\"),"
+                                       " least(greatest(m.last_hw_timestamp - m.first_hw_timestamp, 0), " SANE "),"
+                                       " " WITHIN("m.host_clock_error_ns",
+                                                  SANE) ", m.host_clock_synchronised,"
+                                                        " (SELECT count(*) FROM \"Warning\"), (SELECT "
+                                                        "sum(lost_records) FROM \"LossLedger\"),"
+                                                        " (SELECT bool_or(lost_unknown) FROM \"LossLedger\"), "
+                                                        "m.first_ts FROM \"Metadata\" m LIMIT 1";
 static const char take_syncs[] =
     "INSERT INTO sync SELECT ?::INTEGER, ts, host_unix_ns, error_bound_ns, source FROM \"ClockSync\""
     " WHERE ts IS NOT NULL AND host_unix_ns IS NOT NULL";
@@ -54,7 +65,7 @@ static int take_ops(struct gather_db *db, int64_t idx, struct kymo_err *err)
     (void)snprintf(
         sql, sizeof sql,
         "INSERT INTO op SELECT ?::INTEGER, start_ts, end_ts, operation, op_id, stream_index, replica_group, %s,"
-        " num_elements, dtype, %s FROM \"CcOp\" WHERE start_ts IS NOT NULL AND end_ts IS NOT NULL",
+        " num_elements, dtype, %s FROM \"CcOp\" WHERE abs(start_ts) < " SANE " AND abs(end_ts) < " SANE,
         has_column("invocation") ? "invocation" : "NULL", has_column("rank") ? "rank" : "NULL");
     return gather_db_run(db, err, sql, "i", idx);
 }
@@ -151,7 +162,7 @@ static int add_sync(void *ctx, const char *const *v, struct kymo_err *err)
         s->span_ns = number(v[1], 0);
     }
     void *p = s->list;
-    if (!v[2])
+    if (!v[2] || s->n == SYNCS_MAX)
         return 0;
     int r = kymo_grow(&p, &s->cap, s->n + 1, SYNCS_MAX, sizeof *s->list);
     s->list = p;

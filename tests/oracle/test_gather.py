@@ -254,3 +254,23 @@ def test_simulated_job_with_a_slow_rank(tmp_path):
         if significant and 2 in arrivals:
             slow += workers[last] == 2 == max(arrivals, key=arrivals.get)
     assert slow > 0
+
+
+def test_absurd_numbers_cost_one_member(tmp_path):
+    """A member whose numbers are as large as can be takes nothing from the others."""
+    ranks = make_ranks()
+    truth = gather_job.run_job(ranks, steps=2)
+    dirs = write_all(tmp_path / "p", ranks)
+    huge = 2**63 - 1
+    for table, columns in (("CcOp", ("start_ts", "end_ts", "op_id", "num_elements")), ("ClockSync", ("ts", "host_unix_ns", "error_bound_ns")),
+                           ("Metadata", ("rank", "first_execution", "host_clock_error_ns", "last_hw_timestamp", "world_size"))):
+        for k, value in ((1, huge), (3, -huge - 1)):
+            path = dirs[k] / f"{table}.parquet"
+            old = gather_job.pq.read_table(path)
+            for c in columns:
+                old = old.set_column(old.column_names.index(c), c, gather_job.pa.array([value] * len(old)))
+            gather_job.pq.write_table(old, path)
+    parent = gather(tmp_path / "parent", *dirs)
+    got = rows(parent, "CollectiveSkew", "arrived, last_rank, consistent", "WHERE replica_group <> 'all' ORDER BY id")
+    assert got == [(2, 2, True)] * len(truth)
+    assert len(rows(parent, "Member")) == 4
