@@ -22,6 +22,7 @@
     X(schema, "print the tables and columns of a profile, and what fills them")                                        \
     X(spool, "check, dump or repair a host's spool of captures")                                                       \
     X(status, "show this host's daemon, its jobs and its spool")                                                       \
+    X(systrace, "show what a file of a system trace holds")                                                            \
     X(verify, "prove that every record of a profile is accounted for")
 
 #define X(name, help) int kymo_##name##_main(int argc, char **argv);
