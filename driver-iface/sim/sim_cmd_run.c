@@ -193,7 +193,9 @@ static void set_capture_environment(const struct sim_run *j)
     (void)setenv("NEURON_RT_INSPECT_OUTPUT_DIR", j->captures, 1);
     if (by_environment) {
         (void)setenv("NEURON_RT_INSPECT_ENABLE", "1", 1);
-        (void)setenv("NEURON_RT_INSPECT_SYSTEM_PROFILE", "0", 1);
+        (void)setenv("NEURON_RT_INSPECT_SYSTEM_PROFILE", j->args.system ? "1" : "0", 1);
+        (void)setenv("NEURON_RT_INSPECT_CPU_UTIL", j->args.system ? "1" : "0", 1);
+        (void)setenv("NEURON_RT_INSPECT_HOST_MEMORY", j->args.system ? "1" : "0", 1);
     }
     if (j->mode == SIM_RUN_ON_FAILURE)
         (void)setenv("NEURON_RT_INSPECT_ON_FAIL", "1", 1);
@@ -272,6 +274,8 @@ static void start_rank_here(const struct sim_run *j, uint64_t rank)
     add_text(argv, &n, "--exec-at", a->exec_at);
     if (a->async)
         argv[n++] = "--async";
+    if (a->system)
+        argv[n++] = "--system";
     if (a->handle_signals)
         argv[n++] = "--handle-signals";
     argv[n] = NULL;

@@ -87,7 +87,8 @@ struct sim_joint_rank {
 
 struct sim_exec_result {
     uint64_t start_ps, end_ps;
-    uint32_t status; /* NRT_STATUS: 0, or 1004 after fail */
+    uint64_t host_start_ns, host_end_ns; /* Unix time of the same, from sim_device_execute */
+    uint32_t status;                     /* NRT_STATUS: 0, or 1004 after fail */
 };
 /*
  * Executes one image set (one per physical core of the logical core) to its end, after host-device traffic for

@@ -20,8 +20,6 @@
 #define SKEW_PS (1000000000ull)            /* and differ by up to a millisecond between devices (G) */
 
 /* What the runtime and the driver hold on each physical core while it is attached (G). */
-#define RUNTIME_BYTES (64ull << 20)
-#define DMA_RING_BYTES (32ull << 20)
 
 #define TRUTHS_MAX 100000u /* of one name */
 
@@ -243,6 +241,11 @@ void sim_device_give(struct sim_device *d, unsigned vnc, enum sysfs_kind kind, u
     sim_memory_give(d->memory, first_of(d, vnc), d->config.lnc, kind, share_of(d, bytes));
 }
 
+void sim_device_memory(struct sim_device *d, unsigned vnc, uint64_t present[SYSFS_KIND_MAX])
+{
+    sim_memory_present(d->memory, first_of(d, vnc), d->config.lnc, present);
+}
+
 void sim_device_loaded(struct sim_device *d, unsigned vnc)
 {
     d->cores[vnc].deeds.loads++;
@@ -272,9 +275,9 @@ int sim_device_attach(struct sim_device *d, unsigned vnc, const void *owner, con
     r = make_core(d, l, how, err);
     (void)pthread_mutex_unlock(&l->group->lock);
     if (r == 0)
-        r = sim_device_take(d, vnc, SYSFS_KIND_RUNTIME_MEMORY, RUNTIME_BYTES * d->config.lnc, err);
+        r = sim_device_take(d, vnc, SYSFS_KIND_RUNTIME_MEMORY, SIM_WIRE_RUNTIME_BYTES * d->config.lnc, err);
     if (r == 0)
-        r = sim_device_take(d, vnc, SYSFS_KIND_DMA_RINGS, DMA_RING_BYTES * d->config.lnc, err);
+        r = sim_device_take(d, vnc, SYSFS_KIND_DMA_RINGS, SIM_WIRE_DMA_RING_BYTES * d->config.lnc, err);
     if (r < 0)
         give_core(d, l);
     return r;
@@ -508,6 +511,11 @@ static uint64_t raw_ps(const struct logical_core *l, uint64_t ps)
     return sim_clock_raw(&clock, ps);
 }
 
+static uint64_t host_ns(const struct sim_device *d, const struct logical_core *l, uint64_t ps)
+{
+    return d->config.boot_unix_ns + (ps - start_of(d, l->nd_idx)) / PS_PER_NS;
+}
+
 int sim_device_execute(struct sim_device *d, unsigned vnc, struct sim_image *image, bool fail, uint64_t idle_ps,
                        struct sim_exec_result *ret, struct kymo_err *err)
 {
@@ -522,6 +530,8 @@ int sim_device_execute(struct sim_device *d, unsigned vnc, struct sim_image *ima
         l->deeds.executions++;
         l->deeds.failures += ret->status != 0;
         l->deeds.busy_us += (ret->end_ps - ret->start_ps) / PS_PER_US;
+        ret->host_start_ns = host_ns(d, l, ret->start_ps);
+        ret->host_end_ns = host_ns(d, l, ret->end_ps);
         ret->start_ps = raw_ps(l, ret->start_ps);
         ret->end_ps = raw_ps(l, ret->end_ps);
     }
@@ -555,13 +565,16 @@ void sim_device_now(struct sim_device *d, unsigned vnc, uint64_t *ret_ps, uint64
 {
     struct logical_core *l = &d->cores[vnc];
 
-    uint64_t now;
+    uint64_t now = start_of(d, l->nd_idx); /* of a core that nobody has used */
 
     (void)pthread_mutex_lock(&l->group->lock);
-    now = sim_core_now(l->group->core, l->first_pcore);
-    *ret_ps = raw_ps(l, now);
+    *ret_ps = now;
+    if (l->group->core) {
+        now = sim_core_now(l->group->core, l->first_pcore);
+        *ret_ps = raw_ps(l, now);
+    }
     (void)pthread_mutex_unlock(&l->group->lock);
-    *ret_host_ns = d->config.boot_unix_ns + (now - start_of(d, l->nd_idx)) / PS_PER_NS;
+    *ret_host_ns = host_ns(d, l, now);
 }
 
 int sim_device_clock(struct sim_device *d, unsigned vnc, unsigned ring, unsigned nc_idx, unsigned engine,
@@ -631,6 +644,18 @@ static const char *truth_name(const char *path, char name[SIM_WIRE_NAME_MAX + 1]
     if (n > 5 && strcmp(name + n - 5, ".ntff") == 0)
         name[n - 5] = 0;
     return is_plain_name(name) ? name : NULL;
+}
+
+int sim_device_truth_dir(const struct sim_device *d, const char *path, char **ret, struct kymo_err *err)
+{
+    char text[SIM_WIRE_NAME_MAX + 1];
+    const char *name = truth_name(path, text);
+
+    if (!d->config.truth_dir)
+        return kymo_err_set(err, -ENOTSUP, "the device process keeps no truth (--truth)");
+    if (!name)
+        return kymo_err_set(err, -EINVAL, "\"%.64s\" is no name for a truth directory", path);
+    return make_truth_dir(d, name, ret, err);
 }
 
 int sim_device_truth(struct sim_device *d, unsigned vnc, const char *path, struct kymo_err *err)

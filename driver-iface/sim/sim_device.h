@@ -55,6 +55,7 @@ void sim_device_detach_all(struct sim_device *d, const void *owner);
 int sim_device_take(struct sim_device *d, unsigned vnc, enum sysfs_kind kind, uint64_t bytes,
                     struct kymo_err *err) KYMO_MUST_CHECK;
 void sim_device_give(struct sim_device *d, unsigned vnc, enum sysfs_kind kind, uint64_t bytes);
+void sim_device_memory(struct sim_device *d, unsigned vnc, uint64_t present[SYSFS_KIND_MAX]); /* of its cores in all */
 void sim_device_loaded(struct sim_device *d, unsigned vnc); /* a model; counted until detach */
 uint64_t sim_device_next_model_id(struct sim_device *d, unsigned vnc);
 /* *ret_fd stays the device's and lives until disarm; *ret_bytes is the area's size. -EALREADY while tracing. */
@@ -80,6 +81,10 @@ int sim_device_clock(struct sim_device *d, unsigned vnc, unsigned ring, unsigned
 /* Writes the truth of a profile that goes by this path (or its end) into truth_dir/NAME, NAME being the file's name
  * without .ntff, or NAME.2, NAME.3 ... where others have come before. The name: [A-Za-z0-9._-], no leading dot. */
 int sim_device_truth(struct sim_device *d, unsigned vnc, const char *path, struct kymo_err *err) KYMO_MUST_CHECK;
+
+/* A new directory in truth_dir, named likewise, for truth that no core has. */
+int sim_device_truth_dir(const struct sim_device *d, const char *path, char **ret,
+                         struct kymo_err *err) KYMO_MUST_CHECK;
 
 const struct kymo_arch *sim_device_arch(const struct sim_device *d);
 unsigned sim_device_lnc(const struct sim_device *d);

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "driver-iface/sim/sim_framework.h"
 #include "driver-iface/sim/sim_job_life.h"
 #include "formats/neff/neff.h"
 
@@ -40,6 +41,7 @@ struct run {
     nrta_error_tracker_t *errors;
     nrt_profile_continuous_options_t *continuous;
     bool in_session;
+    struct sim_framework *framework; /* NULL: its steps are not traced */
     nrt_tensor_t **ballast;
     size_t n_ballast;
 };
@@ -96,6 +98,10 @@ static const struct kymo_option rows[] = {
      .def = "./output",
      .offset = offsetof(struct sim_job, output),
      .help = "directory for the captures"},
+    {.name = "system",
+     .type = KYMO_OPTION_FLAG,
+     .offset = offsetof(struct sim_job, system),
+     .help = "trace the system in sessions, and write the framework's steps beside them"},
     {.name = "async",
      .type = KYMO_OPTION_FLAG,
      .offset = offsetof(struct sim_job, async),
@@ -284,6 +290,8 @@ static int begin(struct run *x, struct kymo_err *err)
 
     if (r == 0)
         r = check(api->nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), "nrt_init", err);
+    if (r == 0 && x->job->system)
+        r = sim_framework_new(x->job->rank, &x->framework, err);
     for (size_t i = 0; r == 0 && i < x->job->neffs.n && i < MODELS_MAX; i++)
         r = load_model(x, x->job->neffs.items[i], err);
     if (r == 0)
@@ -308,7 +316,7 @@ static int begin_session(struct run *x, struct kymo_err *err)
     if (r < 0)
         return r;
     r = check(api->nrt_inspect_config_set_output_dir(c, x->job->output), "output directory", err);
-    if (r == 0)
+    if (r == 0 && !x->job->system)
         r = check(api->nrt_inspect_config_set_activity(c, "all", false), "activities", err);
     if (r == 0)
         r = check(api->nrt_inspect_config_set_activity(c, "device_profile", true), "activities", err);
@@ -350,22 +358,34 @@ static NRT_STATUS wait_for(struct run *x, nrta_seq_t seq)
     return n > 0 ? (NRT_STATUS)errors[n - 1].error_code : status;
 }
 
+static NRT_STATUS run_model(struct run *x, const struct model *m, nrta_seq_t *seq)
+{
+    const struct nrt_api *api = x->api;
+    uint64_t begun = sim_framework_now(x->framework);
+    NRT_STATUS status = NRT_SUCCESS;
+
+    if (m->batch) {
+        status = api->nrt_tensor_write(m->batch, x->host, 0, api->nrt_tensor_get_size(m->batch));
+        sim_framework_op(x->framework, "aten::copy_", begun, SIM_FRAMEWORK_NO_SEQUENCE);
+        begun = sim_framework_now(x->framework);
+    }
+    if (status == NRT_SUCCESS && x->job->async)
+        status = api->nrta_execute_schedule(m->handle, m->inputs, m->outputs, 0, x->errors, seq);
+    else if (status == NRT_SUCCESS)
+        status = api->nrt_execute(m->handle, m->inputs, m->outputs);
+    sim_framework_op(x->framework, "NeuronExecute", begun,
+                     x->job->async ? *seq & NRTA_SEQ_NUM_MASK : SIM_FRAMEWORK_NO_SEQUENCE);
+    return status;
+}
+
 static NRT_STATUS run_step(struct run *x)
 {
     const struct nrt_api *api = x->api;
     NRT_STATUS status = NRT_SUCCESS;
     nrta_seq_t seq = 0;
 
-    for (size_t i = 0; i < x->n_models && status == NRT_SUCCESS; i++) {
-        struct model *m = &x->models[i];
-
-        if (m->batch)
-            status = api->nrt_tensor_write(m->batch, x->host, 0, api->nrt_tensor_get_size(m->batch));
-        if (status == NRT_SUCCESS && x->job->async)
-            status = api->nrta_execute_schedule(m->handle, m->inputs, m->outputs, 0, x->errors, &seq);
-        else if (status == NRT_SUCCESS)
-            status = api->nrt_execute(m->handle, m->inputs, m->outputs);
-    }
+    for (size_t i = 0; i < x->n_models && status == NRT_SUCCESS; i++)
+        status = run_model(x, &x->models[i], &seq);
     if (status == NRT_SUCCESS && x->job->async && seq)
         status = wait_for(x, seq);
     for (size_t i = 0; i < x->n_models && status == NRT_SUCCESS; i++)
@@ -384,13 +404,16 @@ static int run_steps(struct run *x, uint64_t first, uint64_t last, bool *ret_fai
 
     for (uint64_t step = first; step < last && r == 0 && !*ret_failed && !sim_job_signal(); step++) {
         bool take = captured(job, step);
+        uint64_t begun;
         NRT_STATUS status;
 
         if (job->capture == SIM_JOB_SESSION && take != x->in_session)
             r = take ? begin_session(x, err) : end_session(x, err);
         if (r < 0)
             break;
+        begun = sim_framework_now(x->framework);
         status = run_step(x);
+        sim_framework_step(x->framework, step, begun);
         (void)printf("rank %llu step %llu: %s\n", (unsigned long long)job->rank, (unsigned long long)step,
                      nrt_status_name(status));
         *ret_failed = status != NRT_SUCCESS;
@@ -409,6 +432,7 @@ static int run_steps(struct run *x, uint64_t first, uint64_t last, bool *ret_fai
 static void end(struct run *x)
 {
     const struct nrt_api *api = x->api;
+    struct kymo_err err = {0};
 
     if (x->continuous) {
         (void)api->nrt_profile_continuous_stop();
@@ -429,6 +453,9 @@ static void end(struct run *x)
     if (x->errors)
         api->nrta_error_tracker_destroy(x->errors);
     api->nrt_close();
+    if (sim_framework_write(x->framework, x->job->output, &err) < 0)
+        kymo_log(KYMO_LOG_ERROR, "rank %llu: %s", (unsigned long long)x->job->rank, err.text);
+    x->framework = sim_framework_free(x->framework);
     kymo_free(x->ballast);
     kymo_free(x->host);
     kymo_free(x);

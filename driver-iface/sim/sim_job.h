@@ -31,6 +31,7 @@ struct sim_job {
     const char *output;            /* directory of captures */
     int capture;                   /* enum sim_job_capture */
     bool async, handle_signals;
+    bool system; /* trace the system in sessions of its own, and the framework's steps */
 };
 
 /* Options of the job's command line. Exit code like kymo_options_main. */

@@ -307,6 +307,16 @@ void sim_memory_give(struct sim_memory *m, unsigned first, unsigned count, enum 
     (void)pthread_mutex_unlock(&m->lock);
 }
 
+void sim_memory_present(struct sim_memory *m, unsigned first, unsigned count, uint64_t present[SYSFS_KIND_MAX])
+{
+    memset(present, 0, SYSFS_KIND_MAX * sizeof *present);
+    (void)pthread_mutex_lock(&m->lock);
+    for (unsigned i = first; i < first + count; i++)
+        for (unsigned k = 0; k < SYSFS_KIND_MAX; k++)
+            present[k] += m->cores[i].kinds[k].values[SYSFS_PRESENT];
+    (void)pthread_mutex_unlock(&m->lock);
+}
+
 static void show_deeds(const struct sim_memory *m, unsigned pcore)
 {
     const struct core *c = &m->cores[pcore];

@@ -32,6 +32,9 @@ int sim_memory_take(struct sim_memory *m, unsigned first, unsigned count, enum s
 /* As much as was taken, and no more. */
 void sim_memory_give(struct sim_memory *m, unsigned first, unsigned count, enum sysfs_kind kind, uint64_t bytes);
 
+/* Bytes by kind that they hold in all. */
+void sim_memory_present(struct sim_memory *m, unsigned first, unsigned count, uint64_t present[SYSFS_KIND_MAX]);
+
 /* What the owning process did on these cores, which the driver tells when it lets go; all memory is given back. */
 struct sim_memory_deeds {
     uint64_t loads, executions, failures, busy_us;

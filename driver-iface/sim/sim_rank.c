@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/sock.h"
 #include "driver-iface/nrt/nrt_abi.h"
+#include "driver-iface/sim/sim_deeds.h"
 #include "driver-iface/sim/sim_image.h"
 #include "driver-iface/sim/sim_wire.h"
 
@@ -35,6 +36,7 @@ struct rank {
     struct pending queue[SIM_WIRE_ASYNC_MAX];
     uint64_t submitted, completed; /* sequence numbers */
     struct sim_wire_result results[SIM_WIRE_RESULTS_MAX];
+    struct sim_deeds *deeds; /* NULL: its runtime does not trace the system */
 };
 
 struct call {
@@ -76,6 +78,13 @@ static int execute(struct rank *k, const struct pending *p, struct sim_wire_resu
     result->start_ps = done.start_ps;
     result->end_ps = done.end_ps;
     result->status = done.status;
+    if (k->deeds)
+        sim_deeds_add(k->deeds, &(struct sim_deed){.kind = "device_exec",
+                                                   .vnc = m->vnc,
+                                                   .start_ns = done.host_start_ns,
+                                                   .end_ns = done.host_end_ns,
+                                                   .model_id = p->model_id,
+                                                   .status = done.status});
     return 0;
 }
 
@@ -312,8 +321,11 @@ static int op_advance(struct rank *k, struct call *c)
     return 0;
 }
 
+/* Of any core: a framework looks at the clock too, and owns none. */
 static int op_now(struct rank *k, struct call *c)
 {
+    if (c->request->vnc >= sim_device_vnc_count(k->device))
+        return kymo_err_set(&c->err, -EINVAL, "there is no core %u", c->request->vnc);
     sim_device_now(k->device, c->request->vnc, &c->answer->now_ps, &c->answer->host_ns);
     return 0;
 }
@@ -343,6 +355,42 @@ static int op_memory(struct rank *k, struct call *c)
     return 0;
 }
 
+static int write_deeds(struct rank *k, const char *name, struct kymo_err *err)
+{
+    char *dir KYMO_FREE = NULL;
+    int r = sim_device_truth_dir(k->device, name, &dir, err);
+
+    return r < 0 ? r : sim_deeds_write(k->deeds, dir, err);
+}
+
+static int op_system(struct rank *k, struct call *c)
+{
+    int r = 0;
+
+    run_submitted(k);
+    if (k->deeds && c->request->name[0])
+        r = write_deeds(k, c->request->name, &c->err);
+    if (r == 0)
+        k->deeds = sim_deeds_free(k->deeds);
+    if (c->request->flags & SIM_FLAG_GIVE)
+        return r;
+    k->deeds = sim_deeds_new(k->device);
+    if (!k->deeds)
+        return kymo_err_set(&c->err, -ENOMEM, "no memory for a rank's deeds");
+    for (unsigned vnc = 0; vnc < sim_device_vnc_count(k->device); vnc++)
+        if (sim_device_check_owner(k->device, vnc, k, NULL) == 0)
+            sim_deeds_memory(k->deeds, vnc);
+    return r;
+}
+
+static int op_host(struct rank *k, struct call *c)
+{
+    if (!k->deeds)
+        return kymo_err_set(&c->err, -EINVAL, "the rank does not trace the system");
+    sim_deeds_sample(k->deeds, c->request->sequence, c->answer->host_cpu, &c->answer->bytes);
+    return 0;
+}
+
 struct operation {
     int (*run)(struct rank *k, struct call *c);
     bool owned; /* vnc must be this rank's */
@@ -357,9 +405,10 @@ static const struct operation operations[SIM_OP_MAX] = {
     [SIM_OP_EXECUTE] = {op_execute, false}, [SIM_OP_SUBMIT] = {op_submit, false},
     [SIM_OP_POLL] = {op_poll, false},       [SIM_OP_WAIT] = {op_wait, false},
     [SIM_OP_RESULT] = {op_result, false},   [SIM_OP_HOST_COPY] = {op_host_copy, true},
-    [SIM_OP_ADVANCE] = {op_advance, true},  [SIM_OP_NOW] = {op_now, true},
+    [SIM_OP_ADVANCE] = {op_advance, true},  [SIM_OP_NOW] = {op_now, false},
     [SIM_OP_CLOCK] = {op_clock, true},      [SIM_OP_TRUTH] = {op_truth, true},
-    [SIM_OP_MEMORY] = {op_memory, true},
+    [SIM_OP_MEMORY] = {op_memory, true},    [SIM_OP_SYSTEM] = {op_system, false},
+    [SIM_OP_HOST] = {op_host, false},
 };
 
 static const char *const operation_names[SIM_OP_MAX] = {
@@ -382,14 +431,72 @@ static int check_request(const struct sim_request *q, size_t n)
     return 0;
 }
 
+/* What a runtime's caller could see of a request; NULL: nothing. */
+static const char *deed_of(const struct sim_request *q)
+{
+    switch (q->op) {
+    case SIM_OP_EXECUTE:
+        return "execute";
+    case SIM_OP_SUBMIT:
+        return "submit";
+    case SIM_OP_HOST_COPY:
+        return q->flags & SIM_FLAG_TO_DEVICE ? "copyin" : "copyout";
+    case SIM_OP_LOAD:
+        return "load";
+    case SIM_OP_UNLOAD:
+        return "unload";
+    case SIM_OP_MEMORY:
+        return q->flags & SIM_FLAG_GIVE ? "free" : "alloc";
+    default:
+        return NULL;
+    }
+}
+
+/* Has a time before and after. Not while rings are frozen: the core's lock is held then. */
+static bool is_timed(struct rank *k, const struct sim_request *q)
+{
+    unsigned vnc = q->vnc;
+
+    if (!deed_of(q) && q->op != SIM_OP_ATTACH && q->op != SIM_OP_ARM && q->op != SIM_OP_DISARM)
+        return false;
+    return vnc < sim_device_vnc_count(k->device) && sim_device_check_owner(k->device, vnc, k, NULL) == 0;
+}
+
+static void note_deed(struct rank *k, const struct call *c, int r)
+{
+    const struct sim_request *q = c->request;
+    const char *kind = deed_of(q);
+
+    if (kind && r == 0)
+        sim_deeds_add(k->deeds, &(struct sim_deed){.kind = kind,
+                                                   .vnc = q->vnc,
+                                                   .start_ns = c->answer->host_begin_ns,
+                                                   .end_ns = c->answer->host_ns,
+                                                   .bytes = q->op == SIM_OP_LOAD ? 0 : q->bytes,
+                                                   .model_id = q->op == SIM_OP_LOAD ? c->answer->model_id : q->model_id,
+                                                   .status = c->answer->result.status});
+    sim_deeds_memory(k->deeds, q->vnc);
+}
+
 static int dispatch(struct rank *k, struct call *c)
 {
     const struct operation *o = &operations[c->request->op];
+    uint64_t ps;
     int r = 0;
 
     if (o->owned)
         r = sim_device_check_owner(k->device, c->request->vnc, k, &c->err);
-    return r < 0 ? r : o->run(k, c);
+    if (r < 0)
+        return r;
+    if (is_timed(k, c->request))
+        sim_device_now(k->device, c->request->vnc, &ps, &c->answer->host_begin_ns);
+    r = o->run(k, c);
+    if (is_timed(k, c->request)) {
+        sim_device_now(k->device, c->request->vnc, &c->answer->now_ps, &c->answer->host_ns);
+        if (k->deeds)
+            note_deed(k, c, r);
+    }
+    return r;
 }
 
 static uint32_t nrt_status_of(int error)
@@ -463,5 +570,6 @@ void sim_rank_serve(struct sim_device *device, int fd)
     for (size_t i = 0; i < SIM_WIRE_MODELS_MAX; i++)
         sim_image_freep(&k->models[i].image);
     sim_device_detach_all(device, k);
+    k->deeds = sim_deeds_free(k->deeds);
     kymo_free(k);
 }

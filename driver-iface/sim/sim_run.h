@@ -30,7 +30,7 @@ struct sim_run_args {
     struct kymo_option_list neffs, buffers;
     uint64_t ranks, first_core, steps, step_ms, helpers, ballast;
     int mode, dge;
-    bool async, linked, handle_signals;
+    bool async, linked, handle_signals, system;
 };
 
 struct sim_run {

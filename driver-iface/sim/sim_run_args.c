@@ -68,6 +68,11 @@ static const struct kymo_option rows[] = {
      .arg = "LIST",
      .offset = offsetof(struct sim_run_args, capture_steps),
      .help = "steps to capture, from 0, as 3,5-7: session (default all) and continuous (default the last)"},
+    {.name = "system",
+     .type = KYMO_OPTION_FLAG,
+     .offset = offsetof(struct sim_run_args, system),
+     .help =
+         "with model and session captures: trace the system too, with samples of the host and the framework's steps"},
     {.name = "async",
      .type = KYMO_OPTION_FLAG,
      .offset = offsetof(struct sim_run_args, async),
@@ -234,6 +239,8 @@ static int check_mode(struct sim_run *j, struct kymo_err *err)
         j->mode = a->async || a->neffs.n > 1 ? SIM_RUN_SESSION : SIM_RUN_MODEL;
     if (a->async && (j->mode == SIM_RUN_MODEL || j->mode == SIM_RUN_CONTINUOUS || j->mode == SIM_RUN_ON_FAILURE))
         return kymo_err_set(err, -EINVAL, "--async: only session captures go with asynchronous execution");
+    if (a->system && j->mode != SIM_RUN_SESSION && j->mode != SIM_RUN_MODEL)
+        return kymo_err_set(err, -EINVAL, "--system: for model and session captures alone");
     if (a->capture_steps && j->mode != SIM_RUN_SESSION && j->mode != SIM_RUN_CONTINUOUS)
         return kymo_err_set(err, -EINVAL, "--capture-steps: for session and continuous captures alone");
     if ((a->fork_at || a->exec_at) && j->mode != SIM_RUN_NONE)

@@ -14,13 +14,17 @@
 #include "arch/ring.h"
 
 #define SIM_WIRE_MAGIC 0x5753594bu
-#define SIM_WIRE_VERSION 2u
+#define SIM_WIRE_VERSION 3u
 #define SIM_WIRE_NAME_MAX 255u
 #define SIM_WIRE_TEXT_MAX 320u
-#define SIM_WIRE_ASYNC_MAX 256u    /* submitted executions that may wait; more: NRT_QUEUE_FULL */
-#define SIM_WIRE_RESULTS_MAX 4096u /* results of asynchronous executions that are kept to be asked for */
-#define SIM_WIRE_MODELS_MAX 256u   /* per connection */
-#define SIM_WIRE_RANKS_MAX 256u    /* connections at once */
+#define SIM_WIRE_ASYNC_MAX 256u               /* submitted executions that may wait; more: NRT_QUEUE_FULL */
+#define SIM_WIRE_RESULTS_MAX 4096u            /* results of asynchronous executions that are kept to be asked for */
+#define SIM_WIRE_MODELS_MAX 256u              /* per connection */
+#define SIM_WIRE_RANKS_MAX 256u               /* connections at once */
+#define SIM_WIRE_CPUS 8u                      /* of the simulated host */
+#define SIM_WIRE_HOST_BYTES (512ull << 30)    /* its memory */
+#define SIM_WIRE_RUNTIME_BYTES (64ull << 20)  /* device memory of each physical core in use (G) */
+#define SIM_WIRE_DMA_RING_BYTES (32ull << 20) /* likewise */
 
 /* X(name) */
 #define SIM_OP_MAP(X)                                                                                                  \
@@ -45,7 +49,9 @@
     X(CLOCK)     /* ring, nc_idx, engine, vnc -> clock; -ENODATA when the generation does not rescale */               \
     X(TRUTH)  /* vnc, name (the profile's path, its end if it is long): writes the truth of what was traced since */   \
               /* ARM or RESTART; -ENOTSUP without --truth */                                                           \
-    X(MEMORY) /* vnc, bytes, flags: takes device memory for tensors or gives it back; -ENOMEM */
+    X(MEMORY) /* vnc, bytes, flags: takes device memory for tensors or gives it back; -ENOMEM */                       \
+    X(SYSTEM) /* begins, or with SIM_FLAG_GIVE ends, the truth of what this rank asks for; with a name writes it */    \
+    X(HOST)   /* sequence: a time in Unix ns -> host_cpu, bytes: the host's state then */
 
 enum sim_op_code {
     SIM_OP_NONE,
@@ -96,7 +102,9 @@ struct sim_answer {
     uint16_t version, op;
     int32_t error;       /* 0 or a negative errno, with text */
     uint32_t nrt_status; /* what the runtime's caller gets for it */
-    uint64_t model_id, sequence, bytes, now_ps, host_ns;
+    uint64_t model_id, sequence, bytes, now_ps;
+    uint64_t host_begin_ns, host_ns; /* before and after what was done, of requests with a vnc of the rank's */
+    float host_cpu[SIM_WIRE_CPUS];   /* percent */
     struct sim_wire_result result;
     struct sim_wire_clock clock;
     struct sim_wire_hello hello;
@@ -104,7 +112,7 @@ struct sim_answer {
 };
 
 _Static_assert(sizeof(struct sim_request) == 416, "both ends agree");
-_Static_assert(sizeof(struct sim_answer) == 504, "both ends agree");
+_Static_assert(sizeof(struct sim_answer) == 544, "both ends agree");
 
 /* "EXECUTE"; NULL for a number without a name. */
 const char *sim_op_name(unsigned op);

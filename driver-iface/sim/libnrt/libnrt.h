@@ -26,6 +26,8 @@
 #define LIBNRT_EXECUTIONS_MAX (1u << 20) /* in one profile's timeline */
 #define LIBNRT_SYNCS_MAX 1024u
 #define LIBNRT_NAME_MAX 255u
+#define LIBNRT_INSTANCE_MAX 32u
+#define LIBNRT_EVENT_TYPES_MAX 64u /* more than there are */
 
 enum libnrt_state { LIBNRT_UNINITIALIZED, LIBNRT_READY, LIBNRT_CLOSED };
 enum libnrt_device_profile { LIBNRT_PROFILE_NONE, LIBNRT_PROFILE_MODEL, LIBNRT_PROFILE_SESSION };
@@ -38,6 +40,7 @@ struct nrt_inspect_config {
     int session_id;
     unsigned warmup; /* executions of a model before the profiled one (model mode) */
     uint64_t sys_trace_max_events;
+    bool core_off[LIBNRT_CORES_MAX], type_off[LIBNRT_EVENT_TYPES_MAX]; /* left out of the system trace */
     char output_dir[PATH_MAX];
 };
 
@@ -61,6 +64,7 @@ struct libnrt_env {
     unsigned lnc;                  /* NEURON_LOGICAL_NC_CONFIG; 0: not set */
     unsigned first_vnc, vnc_count; /* NEURON_RT_VISIBLE_CORES or _NUM_CORES; count 0: all */
     double slow_factor;            /* KYMO_SIM_SLOW_FACTOR */
+    uint64_t sample_ms;            /* KYMO_SIM_SAMPLE_MS: between samples of the host; 1,000 as with the vendor's */
     uint64_t fail_execution;       /* KYMO_SIM_FAIL_EXECUTION: the n-th execution of this process fails; 0: none */
 };
 typedef const char *libnrt_getenv(void *ctx, const char *name);
@@ -161,7 +165,8 @@ int libnrt_call(const struct sim_request *q, int in_fd, struct sim_answer *a, in
                 struct kymo_err *err) KYMO_MUST_CHECK;
 
 /* libnrt_execute.c */
-NRT_STATUS libnrt_host_copy(unsigned core, bool to_device, uint64_t bytes);
+/* tensor, offset: for the system trace; tensor 0: the copy is no read or write of one. */
+NRT_STATUS libnrt_host_copy(unsigned core, bool to_device, uint64_t bytes, uint64_t tensor, uint64_t offset);
 void libnrt_note_execution(struct libnrt_core *core, const struct sim_wire_result *result);
 
 /* libnrt_async.c: fetches results of completed asynchronous executions of all cores. */
@@ -188,6 +193,9 @@ Ntff__NtffInfo *libnrt_ntff_build(const struct libnrt_core *core);
 /* libnrt_inspect.c */
 NRT_STATUS libnrt_inspect_start(const struct nrt_inspect_config *config);
 NRT_STATUS libnrt_inspect_finish(void);
+void libnrt_instance_id(char out[LIBNRT_INSTANCE_MAX]);
+/* Event names, types, "hardware", "software" or "all"; false: no such thing. */
+bool libnrt_inspect_enable_type(struct nrt_inspect_config *c, const char *name, bool on);
 void libnrt_inspect_attached(struct libnrt_core *core); /* a core came into use */
 /* Around one execution of a model: before arms, after writes. */
 void libnrt_profile_before(struct nrt_model *m);

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "driver-iface/sim/libnrt/libnrt.h"
+#include "driver-iface/sim/libnrt/libnrt_systrace.h"
 
 #define TRACKER_MAGIC 0x6b796d6f65727273ull
 #define TRACKER_MAX 1024u /* errors kept; later ones are dropped, the first ones tell most */
@@ -63,6 +64,7 @@ static int collect_one(uint64_t sequence)
     if (m) {
         m->executions++;
         libnrt_note_execution(&rt.cores[m->core], &a.result);
+        libnrt_trace_collected(&rt.cores[m->core], &a.result, sequence);
     }
     note_failure(sequence, (NRT_STATUS)a.result.status);
     state.trackers[sequence % SIM_WIRE_RESULTS_MAX] = NULL;
@@ -121,6 +123,7 @@ NRT_STATUS libnrt_async_submit(struct nrt_model *m, nrta_error_tracker_t *errors
         return libnrt_status_of(r);
     }
     state.submitted = a.sequence;
+    libnrt_trace_submit(&rt.cores[m->core], m, &a);
     state.trackers[a.sequence % SIM_WIRE_RESULTS_MAX] = errors;
     *ret_sequence = a.sequence;
     return NRT_SUCCESS;

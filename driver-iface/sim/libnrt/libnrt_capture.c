@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "driver-iface/sim/libnrt/libnrt.h"
+#include "driver-iface/sim/libnrt/libnrt_systrace.h"
 #include "driver-iface/sim/sim_ring.h"
 #include "formats/ntff/ntff_writer.h"
 
@@ -72,6 +73,12 @@ static int control(const struct libnrt_core *core, enum sim_op_code op, struct k
     return libnrt_call(&q, -1, &a, NULL, err);
 }
 
+/* Each physical core of a logical one holds the same. */
+static uint64_t shared_out(uint64_t bytes)
+{
+    return (bytes + rt.hello.lnc - 1) / rt.hello.lnc * rt.hello.lnc;
+}
+
 int libnrt_capture_arm(struct libnrt_core *core, Ntff__CaptureMode mode, struct kymo_err *err)
 {
     struct libnrt_capture *c KYMO_CLEANUP(capture_freep) = NULL;
@@ -99,6 +106,7 @@ int libnrt_capture_arm(struct libnrt_core *core, Ntff__CaptureMode mode, struct 
         return r;
     }
     core->capture = KYMO_TAKE(c);
+    libnrt_trace_memory(core, SYSTRACE_USAGE_PROFILER_BUFFERS, true, shared_out(core->capture->area_bytes), a.host_ns);
     libnrt_capture_sync(core);
     core->capture->start_unix_ns = core->capture->syncs[0].host_ns;
     return 0;
@@ -106,9 +114,15 @@ int libnrt_capture_arm(struct libnrt_core *core, Ntff__CaptureMode mode, struct 
 
 void libnrt_capture_disarm(struct libnrt_core *core)
 {
+    struct sim_request q;
+    struct sim_answer a;
+
     if (!core->capture)
         return;
-    (void)control(core, SIM_OP_DISARM, NULL);
+    libnrt_request(&q, SIM_OP_DISARM, core->vnc);
+    if (libnrt_call(&q, -1, &a, NULL, NULL) == 0)
+        libnrt_trace_memory(core, SYSTRACE_USAGE_PROFILER_BUFFERS, false, shared_out(core->capture->area_bytes),
+                            a.host_ns);
     core->capture = capture_free(core->capture);
     libnrt_models_release((unsigned)(core - rt.cores));
 }

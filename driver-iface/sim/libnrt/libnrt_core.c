@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "driver-iface/sim/libnrt/libnrt.h"
+#include "driver-iface/sim/libnrt/libnrt_systrace.h"
 
 /* What the simulated runtime says it is; its number is that of the public headers (G). */
 #define RUNTIME_MAJOR 2
@@ -254,6 +255,9 @@ NRT_STATUS libnrt_attach(struct libnrt_core *core)
         return libnrt_status_of(r);
     }
     core->attached = true;
+    libnrt_trace_memory(core, SYSTRACE_USAGE_GENERIC, true, SIM_WIRE_RUNTIME_BYTES * rt.hello.lnc, a.host_ns);
+    libnrt_trace_memory(core, SYSTRACE_USAGE_DMA_RINGS_RUNTIME, true, SIM_WIRE_DMA_RING_BYTES * rt.hello.lnc,
+                        a.host_ns);
     libnrt_inspect_attached(core);
     return NRT_SUCCESS;
 }
@@ -276,22 +280,17 @@ static int make_memfd(const void *bytes, size_t size, struct kymo_err *err)
     return taken;
 }
 
-static int load_on_device(struct libnrt_core *core, const void *bytes, size_t size, uint64_t *ret_id,
+static int load_on_device(struct libnrt_core *core, const void *bytes, size_t size, struct sim_answer *ret,
                           struct kymo_err *err)
 {
     struct sim_request q;
-    struct sim_answer a;
     int fd KYMO_CLOSE = make_memfd(bytes, size, err);
-    int r;
 
     if (fd < 0)
         return fd;
     libnrt_request(&q, SIM_OP_LOAD, core->vnc);
     q.bytes = size;
-    r = libnrt_call(&q, fd, &a, NULL, err);
-    if (r == 0)
-        *ret_id = a.model_id;
-    return r;
+    return libnrt_call(&q, fd, ret, NULL, err);
 }
 
 /* The host's own reading of the NEFF: what the profile describes. The device has built the same from the same bytes. */
@@ -322,6 +321,7 @@ static unsigned count_instances(const struct nrt_model *m)
 static int load(struct libnrt_core *core, const void *bytes, size_t size, struct nrt_model **ret, struct kymo_err *err)
 {
     struct nrt_model *m KYMO_CLEANUP(model_freep) = KYMO_NEW(struct nrt_model);
+    struct sim_answer a;
     size_t slot = 0;
     int r;
 
@@ -336,12 +336,14 @@ static int load(struct libnrt_core *core, const void *bytes, size_t size, struct
     memcpy(m->bytes, bytes, size);
     m->size = size;
     m->core = (unsigned)(core - rt.cores);
-    r = load_on_device(core, bytes, size, &m->id, err);
+    r = load_on_device(core, bytes, size, &a, err);
+    m->id = r == 0 ? a.model_id : 0;
     if (r == 0)
         r = read_model(m, err);
     if (r < 0)
         return r;
     m->instance = count_instances(m);
+    libnrt_trace_load(core, m, &a, true);
     rt.models[slot] = m;
     *ret = KYMO_TAKE(m);
     return 0;
@@ -400,6 +402,8 @@ NRT_STATUS nrt_unload(nrt_model_t *model)
     libnrt_request(&q, SIM_OP_UNLOAD, rt.cores[m->core].vnc);
     q.model_id = m->id;
     r = libnrt_call(&q, -1, &a, NULL, NULL);
+    if (r == 0)
+        libnrt_trace_load(&rt.cores[m->core], m, &a, false);
     m->unloaded = true;
     if (!rt.cores[m->core].capture)
         libnrt_models_release(m->core);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "driver-iface/sim/libnrt/libnrt.h"
+#include "formats/systrace/systrace_facts.h"
 
 static int parse_u64(const char *name, const char *text, uint64_t max, uint64_t *ret, struct kymo_err *err)
 {
@@ -96,7 +97,7 @@ static int read_slow(libnrt_getenv *get, void *ctx, struct libnrt_env *e, struct
 
 int libnrt_env_read(libnrt_getenv *get, void *ctx, struct libnrt_env *ret, struct kymo_err *err)
 {
-    struct libnrt_env e = {0};
+    struct libnrt_env e = {.sample_ms = 1000};
     uint64_t lnc = 0;
     int r = kymo_ring_sizes_from_env(get, ctx, &e.sizes, err);
 
@@ -112,6 +113,10 @@ int libnrt_env_read(libnrt_getenv *get, void *ctx, struct libnrt_env *ret, struc
         r = read_slow(get, ctx, &e, err);
     if (r == 0)
         r = read_u64(get, ctx, "KYMO_SIM_FAIL_EXECUTION", UINT64_MAX, &e.fail_execution, err);
+    if (r == 0)
+        r = read_u64(get, ctx, "KYMO_SIM_SAMPLE_MS", 3600000, &e.sample_ms, err);
+    if (r == 0 && e.sample_ms == 0)
+        r = kymo_err_set(err, -EINVAL, "KYMO_SIM_SAMPLE_MS is 0");
     if (r < 0)
         return r;
     e.lnc = (unsigned)lnc;
@@ -128,6 +133,24 @@ void libnrt_inspect_defaults(struct nrt_inspect_config *c)
         .sys_trace_max_events = 1000000,
         .output_dir = "./output",
     };
+}
+
+_Static_assert((int)SYSTRACE_EVENT_MAX <= (int)LIBNRT_EVENT_TYPES_MAX, "a flag for each type");
+
+bool libnrt_inspect_enable_type(struct nrt_inspect_config *c, const char *name, bool on)
+{
+    bool found = false;
+
+    for (unsigned t = 0; t < SYSTRACE_EVENT_MAX; t++) {
+        bool hardware = systrace_event_source(t) == SYSTRACE_SOURCE_NEURON_HW;
+
+        if (strcmp(name, "all") != 0 && strcmp(name, systrace_event_name(t)) != 0 &&
+            strcmp(name, hardware ? "hardware" : "software") != 0)
+            continue;
+        c->type_off[t] = !on;
+        found = true;
+    }
+    return found;
 }
 
 static int read_device_profile(libnrt_getenv *get, void *ctx, struct nrt_inspect_config *c, struct kymo_err *err)
@@ -147,6 +170,80 @@ static int read_device_profile(libnrt_getenv *get, void *ctx, struct nrt_inspect
     return 0;
 }
 
+static int read_activity(libnrt_getenv *get, void *ctx, const char *name, enum libnrt_activity activity, bool on,
+                         struct nrt_inspect_config *c, struct kymo_err *err)
+{
+    int r = read_flag(get, ctx, name, &on, err);
+
+    if (r == 0)
+        c->activities = on ? c->activities | 1u << activity : c->activities & ~(1u << activity);
+    return r;
+}
+
+/* "0-3,7": the others are left out. */
+static int read_core_filter(libnrt_getenv *get, void *ctx, struct nrt_inspect_config *c, struct kymo_err *err)
+{
+    static const char name[] = "NEURON_RT_INSPECT_EVENT_FILTER_NC";
+    const char *p = get(ctx, name);
+
+    if (!p || !*p)
+        return 0;
+    memset(c->core_off, 1, sizeof c->core_off);
+    for (const char *start = p;;) {
+        char *end = NULL;
+        unsigned long first = strtoul(p, &end, 10), last = first;
+
+        if (isdigit((unsigned char)*p) && *end == '-' && isdigit((unsigned char)end[1]))
+            last = strtoul(end + 1, &end, 10);
+        if (!isdigit((unsigned char)*p) || (*end && *end != ',') || last < first || last >= LIBNRT_CORES_MAX)
+            return kymo_err_set(err, -EINVAL, "%s=\"%.64s\" is no list of cores", name, start);
+        memset(c->core_off + first, 0, last - first + 1);
+        if (!*end)
+            return 0;
+        p = end + 1;
+    }
+}
+
+/* Names let in; after the first of them the others are out. "^name" leaves one out. */
+static int read_type_filter(libnrt_getenv *get, void *ctx, struct nrt_inspect_config *c, struct kymo_err *err)
+{
+    static const char name[] = "NEURON_RT_INSPECT_EVENT_FILTER_TYPE";
+    const char *list = get(ctx, name);
+    bool first = true;
+
+    for (const char *p = list; p && *p;) {
+        size_t n = strcspn(p, ",");
+        bool on = *p != '^';
+        char word[64] = "";
+
+        if (n - !on < sizeof word)
+            memcpy(word, p + !on, n - !on);
+        if (on && first)
+            (void)libnrt_inspect_enable_type(c, "all", false);
+        if (!libnrt_inspect_enable_type(c, word, on))
+            return kymo_err_set(err, -EINVAL, "%s=\"%.64s\": no event is called \"%.40s\"", name, list, word);
+        first = first && !on;
+        p += n + (p[n] == ',');
+    }
+    return 0;
+}
+
+static int read_trace(libnrt_getenv *get, void *ctx, struct nrt_inspect_config *c, struct kymo_err *err)
+{
+    int r = read_activity(get, ctx, "NEURON_RT_INSPECT_SYSTEM_PROFILE", LIBNRT_ACTIVITY_SYSTEM, true, c, err);
+
+    if (r == 0)
+        r = read_activity(get, ctx, "NEURON_RT_INSPECT_CPU_UTIL", LIBNRT_ACTIVITY_CPU_UTIL, false, c, err);
+    if (r == 0)
+        r = read_activity(get, ctx, "NEURON_RT_INSPECT_HOST_MEMORY", LIBNRT_ACTIVITY_HOST_MEMORY, false, c, err);
+    if (r == 0)
+        r = read_u64(get, ctx, "NEURON_RT_INSPECT_SYS_TRACE_MAX_EVENTS_PER_NC", UINT64_MAX, &c->sys_trace_max_events,
+                     err);
+    if (r == 0)
+        r = read_core_filter(get, ctx, c, err);
+    return r < 0 ? r : read_type_filter(get, ctx, c, err);
+}
+
 int libnrt_inspect_read(libnrt_getenv *get, void *ctx, struct nrt_inspect_config *ret, struct kymo_err *err)
 {
     struct nrt_inspect_config c;
@@ -162,6 +259,8 @@ int libnrt_inspect_read(libnrt_getenv *get, void *ctx, struct nrt_inspect_config
         r = read_device_profile(get, ctx, &c, err);
     if (r == 0)
         r = read_u64(get, ctx, "NEURON_RT_INSPECT_DEVICE_PROFILE_NUM_WARMUP", 1u << 30, &warmup, err);
+    if (r == 0)
+        r = read_trace(get, ctx, &c, err);
     if (r < 0)
         return r;
     c.warmup = (unsigned)warmup;

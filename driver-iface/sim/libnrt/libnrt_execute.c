@@ -1,6 +1,7 @@
 /* Execution, and host copies for tensors. */
 #include "base/alloc.h"
 #include "driver-iface/sim/libnrt/libnrt.h"
+#include "driver-iface/sim/libnrt/libnrt_systrace.h"
 
 /* What the host spends before the device is told to begin (G). */
 #define HOST_EXECUTE_PS 20000000ull
@@ -50,6 +51,7 @@ static NRT_STATUS execute_once(struct nrt_model *m)
     }
     m->executions++;
     status = (NRT_STATUS)a.result.status;
+    libnrt_trace_execution(core, m, &a, rt.executions);
     libnrt_note_execution(core, &a.result);
     libnrt_profile_after(m, status);
     return status;
@@ -87,7 +89,7 @@ NRT_STATUS nrt_execute(nrt_model_t *model, const nrt_tensor_set_t *in, nrt_tenso
     return nrt_execute_repeat(model, in, out, 1);
 }
 
-NRT_STATUS libnrt_host_copy(unsigned core, bool to_device, uint64_t bytes)
+NRT_STATUS libnrt_host_copy(unsigned core, bool to_device, uint64_t bytes, uint64_t tensor, uint64_t offset)
 {
     struct kymo_err err = {0};
     struct sim_request q;
@@ -106,5 +108,7 @@ NRT_STATUS libnrt_host_copy(unsigned core, bool to_device, uint64_t bytes)
     r = libnrt_call(&q, -1, &a, NULL, &err);
     if (r < 0)
         libnrt_say("host copy on core %u: %s", rt.cores[core].vnc, err.text);
+    else
+        libnrt_trace_copy(&rt.cores[core], to_device, tensor, offset, bytes, &a);
     return libnrt_status_of(r);
 }

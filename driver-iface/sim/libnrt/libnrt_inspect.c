@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "driver-iface/sim/libnrt/libnrt.h"
+#include "driver-iface/sim/libnrt/libnrt_systrace.h"
 
 static const char *const activity_names[LIBNRT_ACTIVITY_MAX] = {
     [LIBNRT_ACTIVITY_SYSTEM] = "system_profile",
@@ -21,7 +22,7 @@ static const char *const activity_names[LIBNRT_ACTIVITY_MAX] = {
 #define ALL_ACTIVITIES ((1u << LIBNRT_ACTIVITY_MAX) - 1)
 
 /* An EC2 instance has an id; a simulated one gets one that stays the same on this machine. */
-static void instance_id(char out[32])
+void libnrt_instance_id(char out[LIBNRT_INSTANCE_MAX])
 {
     char host[256] = "";
     char hex[2 * KYMO_SHA256_SIZE + 1];
@@ -31,16 +32,16 @@ static void instance_id(char out[32])
     if (kymo_hash_sha256(host, strlen(host), digest) < 0)
         memset(digest, 0, sizeof digest);
     kymo_hash_hex(digest, sizeof digest, hex);
-    (void)snprintf(out, 32, "i-%.17s", hex);
+    (void)snprintf(out, LIBNRT_INSTANCE_MAX, "i-%.17s", hex);
 }
 
 /* <out>/<instance-id>_pid_<pid>/<start in ns>/ */
 static int make_session_dir(struct kymo_err *err)
 {
-    char id[32];
+    char id[LIBNRT_INSTANCE_MAX];
     int n;
 
-    instance_id(id);
+    libnrt_instance_id(id);
     n = snprintf(rt.session_dir, sizeof rt.session_dir, "%.3900s/%s_pid_%d/%llu", rt.inspect.output_dir, id,
                  (int)getpid(), (unsigned long long)kymo_clock_real_ns());
     if (strlen(rt.inspect.output_dir) > 3900 || n < 0 || (size_t)n >= sizeof rt.session_dir)
@@ -95,6 +96,7 @@ NRT_STATUS libnrt_inspect_start(const struct nrt_inspect_config *config)
         return libnrt_status_of(r);
     }
     rt.inspecting = true;
+    libnrt_trace_begin();
     libnrt_signals_install();
     for (unsigned i = 0; i < rt.n_cores; i++)
         if (rt.cores[i].attached)
@@ -115,6 +117,17 @@ static int write_session(struct libnrt_core *core, struct kymo_err *err)
     for (size_t i = 0; i < c->n_images && r == 0; i++)
         r = libnrt_write_neff(c->models[i], rt.session_dir, err);
     return r;
+}
+
+static NRT_STATUS finish_trace(NRT_STATUS status)
+{
+    struct kymo_err err = {0};
+    int r = libnrt_trace_runs() ? libnrt_trace_write(&err) : 0;
+
+    if (r < 0)
+        libnrt_say("system trace: %s", err.text);
+    libnrt_trace_end();
+    return status == NRT_SUCCESS ? libnrt_status_of(r) : status;
 }
 
 /* Every profile is tried; the first failure is what the caller hears. */
@@ -138,6 +151,7 @@ NRT_STATUS libnrt_inspect_finish(void)
             status = libnrt_status_of(r);
         libnrt_capture_disarm(core);
     }
+    status = finish_trace(status);
     for (size_t i = 0; i < LIBNRT_MODELS_MAX; i++)
         if (rt.models[i])
             rt.models[i]->profiled = false;
@@ -241,18 +255,20 @@ NRT_STATUS nrt_inspect_config_set_sys_trace_max_events_per_nc(nrt_inspect_config
     return NRT_SUCCESS;
 }
 
-/* Both filter the system trace, which this runtime does not record: accepted, without effect on device profiles. */
 NRT_STATUS nrt_inspect_config_set_capture_enabled_for_nc(nrt_inspect_config_t *options, uint32_t nc_idx, bool enabled)
 {
-    (void)enabled;
-    return options && nc_idx < LIBNRT_CORES_MAX ? NRT_SUCCESS : NRT_INVALID;
+    if (!options || nc_idx >= LIBNRT_CORES_MAX)
+        return NRT_INVALID;
+    options->core_off[nc_idx] = !enabled;
+    return NRT_SUCCESS;
 }
 
 NRT_STATUS nrt_inspect_config_set_capture_enabled_for_event_type_string(nrt_inspect_config_t *options,
                                                                         const char *event_type, bool enabled)
 {
-    (void)enabled;
-    return options && event_type && *event_type ? NRT_SUCCESS : NRT_INVALID;
+    if (!options || !event_type)
+        return NRT_INVALID;
+    return libnrt_inspect_enable_type(options, event_type, enabled) ? NRT_SUCCESS : NRT_INVALID;
 }
 
 NRT_STATUS nrt_inspect_config_set_enable_inspect(nrt_inspect_config_t *options, bool enable)

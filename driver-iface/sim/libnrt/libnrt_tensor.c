@@ -1,9 +1,11 @@
 /* Tensors: host memory, with the traffic that a device tensor's reads and writes cause. */
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "driver-iface/sim/libnrt/libnrt.h"
+#include "driver-iface/sim/libnrt/libnrt_systrace.h"
 
 #define TENSOR_MAGIC 0x6b796d6f74736e72ull
 #define SET_MAGIC 0x6b796d6f74736574ull
@@ -12,6 +14,7 @@
 #define BATCH_MAX (1u << 20)
 
 struct storage {
+    uint64_t id; /* in the system trace */
     uint8_t *data;
     size_t size;
     unsigned refs;      /* slices share it */
@@ -77,10 +80,12 @@ static nrt_tensor_t *make_tensor(const char *name)
 
 static struct storage *make_storage(void *buffer, size_t size)
 {
+    static atomic_uint_fast64_t next_id = 1;
     struct storage *s = KYMO_NEW(struct storage);
 
     if (!s)
         return NULL;
+    s->id = atomic_fetch_add(&next_id, 1);
     s->owned = buffer == NULL;
     s->data = buffer ? buffer : kymo_calloc(1, size);
     s->size = size;
@@ -93,15 +98,19 @@ static struct storage *make_storage(void *buffer, size_t size)
 }
 
 /* With the lock held. */
-static int device_memory(const struct libnrt_core *core, uint64_t bytes, unsigned flags, struct kymo_err *err)
+static int device_memory(const struct libnrt_core *core, const struct storage *s, unsigned flags, struct kymo_err *err)
 {
     struct sim_request q;
     struct sim_answer a;
+    int r;
 
     libnrt_request(&q, SIM_OP_MEMORY, core->vnc);
-    q.bytes = bytes;
+    q.bytes = s->size;
     q.flags = flags;
-    return libnrt_call(&q, -1, &a, NULL, err);
+    r = libnrt_call(&q, -1, &a, NULL, err);
+    if (r == 0)
+        libnrt_trace_tensor(core, s->id, s->size, !(flags & SIM_FLAG_GIVE), &a);
+    return r;
 }
 
 static NRT_STATUS take_device_memory(struct storage *s, unsigned core)
@@ -112,7 +121,7 @@ static NRT_STATUS take_device_memory(struct storage *s, unsigned core)
 
     if (status != NRT_SUCCESS)
         return status;
-    r = device_memory(&rt.cores[core], s->size, 0, &err);
+    r = device_memory(&rt.cores[core], s, 0, &err);
     if (r < 0) {
         libnrt_say("nrt_tensor_allocate: %s", err.text);
         return libnrt_status_of(r);
@@ -127,7 +136,7 @@ static NRT_STATUS take_device_memory(struct storage *s, unsigned core)
 static void give_device_memory(const struct storage *s)
 {
     if (s->on_device && rt.state == LIBNRT_READY && rt.pid == getpid() && s->run == rt.run)
-        (void)device_memory(&rt.cores[s->core], s->size, SIM_FLAG_GIVE, NULL);
+        (void)device_memory(&rt.cores[s->core], s, SIM_FLAG_GIVE, NULL);
 }
 
 /* With the lock held. */
@@ -258,7 +267,9 @@ static NRT_STATUS move(const nrt_tensor_t *t, void *buf, uint64_t offset, uint64
         memcpy(at, buf, size);
     else
         memcpy(buf, at, size);
-    return t->placement == NRT_TENSOR_PLACEMENT_DEVICE ? libnrt_host_copy(t->core, write, size) : NRT_SUCCESS;
+    return t->placement == NRT_TENSOR_PLACEMENT_DEVICE
+               ? libnrt_host_copy(t->core, write, size, t->storage->id, t->offset + offset)
+               : NRT_SUCCESS;
 }
 
 static NRT_STATUS move_locked(const nrt_tensor_t *t, void *buf, uint64_t offset, uint64_t size, bool write)
@@ -325,7 +336,8 @@ static NRT_STATUS copy(const nrt_tensor_t *src, uint64_t src_offset, nrt_tensor_
     memmove(to, from, size);
     if (from_device == to_device)
         return NRT_SUCCESS;
-    return libnrt_host_copy(to_device ? dst->core : src->core, to_device, size);
+    return libnrt_host_copy(to_device ? dst->core : src->core, to_device, size, 0,
+                            to_device ? dst->offset + dst_offset : src->offset + src_offset);
 }
 
 NRT_STATUS nrt_tensor_copy(const nrt_tensor_t *src, size_t src_offset, nrt_tensor_t *dst, size_t dst_offset,
