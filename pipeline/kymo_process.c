@@ -1,7 +1,7 @@
 /*
- * kymo-process: one NTFF with its NEFFs to one directory of tables. Progress and the outcome are JSON lines on the
- * descriptor of --progress-fd; a failure is one line on stderr, and so is each serious warning. Exit code 0 done,
- * 1 failed, 2 wrong usage, 3 empty NTFF.
+ * kymo-process: one NTFF with its NEFFs, or the system trace of one session, to one directory of tables. Progress and
+ * the outcome are JSON lines on the descriptor of --progress-fd; a failure is one line on stderr, and so is each
+ * serious warning. Exit code 0 done, 1 failed, 2 wrong usage, 3 nothing was recorded.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +19,7 @@
 #include "base/sandbox.h"
 #include "pipeline/crew.h"
 #include "pipeline/process.h"
+#include "pipeline/system.h"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_EMPTY = 3 };
 
@@ -121,8 +122,8 @@ static void report_failure(const struct report *r, const struct kymo_err *err)
 }
 
 struct args {
-    const char *ntff, *output, *manifest, *name;
-    struct kymo_option_list neffs, settings;
+    const char *ntff, *system, *output, *manifest, *name;
+    struct kymo_option_list neffs, devices, settings;
     uint64_t split_rows, progress_fd, threads;
     bool sandbox;
 };
@@ -131,9 +132,19 @@ static const struct kymo_option rows[] = {
     {.name = "ntff",
      .type = KYMO_OPTION_TEXT,
      .arg = "FILE",
-     .required = true,
      .offset = offsetof(struct args, ntff),
      .help = "device profile"},
+    {.name = "system",
+     .type = KYMO_OPTION_TEXT,
+     .arg = "DIR",
+     .offset = offsetof(struct args, system),
+     .help = "instead of --ntff: a session's directory, whose ntrace.pb, trace_info.pb, cpu_util.pb, host_mem.pb and "
+             "trace.json make a system profile"},
+    {.name = "device",
+     .type = KYMO_OPTION_LIST,
+     .arg = "NAME=NTFF",
+     .offset = offsetof(struct args, devices),
+     .help = "with --system: a device profile of the session, by its name and its NTFF"},
     {.name = "neff",
      .type = KYMO_OPTION_LIST,
      .arg = "FILE",
@@ -190,10 +201,10 @@ static const struct kymo_option rows[] = {
 
 static const struct kymo_options spec = {
     .program = "kymo-process",
-    .about =
-        "Makes one directory of Parquet tables from one device profile. Started by kymo process and the collector.\n"
-        "Serious warnings (missing inputs, lost records) are on stderr too, all are in the table Warning.\n"
-        "Exit code: 0 done, 1 failed, 2 wrong usage, 3 the profile is empty.\n" SETTINGS_HELP,
+    .about = "Makes one directory of Parquet tables from one device profile or one system trace. Started by kymo "
+             "process and the collector.\n"
+             "Serious warnings (missing inputs, lost records) are on stderr too, all are in the table Warning.\n"
+             "Exit code: 0 done, 1 failed, 2 wrong usage, 3 nothing was recorded.\n" SETTINGS_HELP,
     .rows = rows,
 };
 
@@ -266,6 +277,72 @@ static int process(const struct args *args)
     return EXIT_DONE;
 }
 
+static void report_system_done(const struct report *r, const struct system_result *p)
+{
+    if (r->fd < 0)
+        return;
+    (void)dprintf(r->fd,
+                  "{\"event\":\"done\",\"records\":%" PRIu64 ",\"events\":%" PRIu64 ",\"samples\":%" PRIu64
+                  ",\"memory\":%" PRIu64 ",\"partials\":%" PRIu64 ",\"warnings\":%" PRIu64 "}\n",
+                  p->records, p->events, p->samples, p->memory, p->partials, p->warnings);
+}
+
+/* NAME=NTFF; names of profiles have no '='. */
+static int split_devices(const struct args *args, struct system_device *ret, char names[][256])
+{
+    for (size_t i = 0; i < args->devices.n; i++) {
+        const char *item = args->devices.items[i], *equals = strchr(item, '=');
+        if (!equals || equals == item || (size_t)(equals - item) >= sizeof names[i])
+            return -EINVAL;
+        (void)snprintf(names[i], sizeof names[i], "%.*s", (int)(equals - item), item);
+        ret[i] = (struct system_device){.name = names[i], .ntff = equals + 1};
+    }
+    return 0;
+}
+
+static int process_system(const struct args *args)
+{
+    static char names[KYMO_OPTION_LIST_MAX][256];
+    struct system_device devices[KYMO_OPTION_LIST_MAX];
+    struct report report = {.fd = args->progress_fd ? (int)args->progress_fd : -1};
+    const struct system_options options = {
+        .dir = args->system,
+        .devices = devices,
+        .device_count = args->devices.n,
+        .manifest = args->manifest,
+        .output = args->output,
+        .split_rows = args->split_rows,
+        .progress = report_progress,
+        .warning = report_warning,
+        .loss = report_loss,
+        .ctx = &report,
+    };
+    struct system_result result;
+    struct kymo_err err = {0};
+    if (split_devices(args, devices, names) < 0) {
+        (void)fprintf(stderr, "kymo-process: --device takes NAME=NTFF; see kymo-process --help\n");
+        return EXIT_USAGE;
+    }
+    int r = args->sandbox ? kymo_sandbox_enter(&err) : 0;
+    r = r < 0 ? r : system_run(&options, &result, &err);
+    if (r < 0) {
+        report_failure(&report, &err);
+        return r == -ENODATA ? EXIT_EMPTY : EXIT_FAILED;
+    }
+    report_system_done(&report, &result);
+    return EXIT_DONE;
+}
+
+/* NULL: the arguments go together. */
+static const char *wrong_usage(const struct args *args)
+{
+    if (!args->ntff == !args->system)
+        return "give one of --ntff and --system";
+    if (args->system && args->neffs.n)
+        return "--neff goes with --ntff";
+    return args->ntff && args->devices.n ? "--device goes with --system" : NULL;
+}
+
 int main(int argc, char **argv)
 {
     struct args args;
@@ -277,10 +354,15 @@ int main(int argc, char **argv)
                       args.progress_fd);
         return EXIT_USAGE;
     }
+    const char *wrong = wrong_usage(&args);
+    if (wrong) {
+        (void)fprintf(stderr, "kymo-process: %s; see kymo-process --help\n", wrong);
+        return EXIT_USAGE;
+    }
     int r = catch_signals();
     if (r < 0) {
         (void)fprintf(stderr, "kymo-process: cannot handle signals: %s\n", strerror(-r));
         return EXIT_FAILED;
     }
-    return process(&args);
+    return args.system ? process_system(&args) : process(&args);
 }

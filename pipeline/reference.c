@@ -401,7 +401,7 @@ static int write_field(struct parquet_row *row, const struct kymo_table *t, cons
     return parquet_row_end(row, err);
 }
 
-static int write_schema(const char *dir, struct kymo_err *err)
+int reference_write_schema(const char *dir, struct kymo_err *err)
 {
     struct parquet_row *row;
     int r = parquet_row_open(dir, kymo_schema_table(KYMO_T_SCHEMA_FIELDS), NULL, &row, err);
@@ -428,5 +428,5 @@ int reference_write(const struct reference *ref, const char *dir, struct warning
         r = write_queues(ref, dir, err);
     if (r == 0 && ref->queues->hwq_count)
         warnings_add(w, "Missing Data", "DmaQueuesInfo.dram_channel is -1: no input names the DRAM channel of a queue");
-    return r < 0 ? r : write_schema(dir, err);
+    return r < 0 ? r : reference_write_schema(dir, err);
 }

@@ -23,4 +23,7 @@ struct reference {
 int reference_write(const struct reference *ref, const char *dir, struct warnings *w,
                     struct kymo_err *err) KYMO_MUST_CHECK;
 
+/* SchemaFields: every column of every table that kymo knows. */
+int reference_write_schema(const char *dir, struct kymo_err *err) KYMO_MUST_CHECK;
+
 #endif

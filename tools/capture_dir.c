@@ -14,6 +14,8 @@
 #include "base/hash.h"
 #include "formats/neff/neff.h"
 #include "formats/ntff/ntff_reader.h"
+#include "formats/systrace/systrace_reader.h"
+#include "formats/systrace/trace_json.h"
 #include "proto/manifest_check.h"
 
 void capture_init(struct capture *c)
@@ -34,6 +36,7 @@ void capture_done(struct capture *c)
     kymo_free(c->ntffs);
     kymo_free(c->neffs);
     kymo_free(c->manifest);
+    kymo_free(c->system);
     capture_init(c);
 }
 
@@ -135,6 +138,24 @@ static bool ends_in(const char *name, const char *end)
     return n > k && !strcmp(name + n - k, end);
 }
 
+static bool is_system(const char *base)
+{
+    for (unsigned k = 0; k < SYSTRACE_KIND_MAX; k++)
+        if (!strcmp(base, systrace_file_name((enum systrace_kind)k)))
+            return true;
+    return !strcmp(base, TRACE_JSON_FILE);
+}
+
+/* The directory of the first such file; a capture has one session. */
+static int find_system(struct capture *c, const char *path, struct kymo_err *err)
+{
+    const char *slash = strrchr(path, '/');
+    if (c->system || !is_system(slash ? slash + 1 : path))
+        return 0;
+    c->system = slash ? kymo_strndup(path, (size_t)(slash - path)) : kymo_strdup(".");
+    return c->system ? 0 : no_memory(err);
+}
+
 static int add_file(struct capture *c, const char *dir, const char *name, struct kymo_err *err)
 {
     char *path KYMO_FREE = kymo_asprintf("%s/%s", dir, name);
@@ -142,7 +163,7 @@ static int add_file(struct capture *c, const char *dir, const char *name, struct
         return no_memory(err);
     if (ends_in(name, ".ntff"))
         return find_ntff(c, path, err);
-    return ends_in(name, ".neff") ? find_neff(c, path, err) : 0;
+    return ends_in(name, ".neff") ? find_neff(c, path, err) : find_system(c, path, err);
 }
 
 static int by_path(const void *a, const void *b)
@@ -189,7 +210,7 @@ static int add_listed(struct capture *c, const char *dir, const Kymo__Manifest__
         return add_file(c, dir, f->name, err);
     if (f->type == KYMO__MANIFEST__FILE__KIND__NTFF)
         return find_ntff(c, path, err);
-    return f->type == KYMO__MANIFEST__FILE__KIND__NEFF ? find_neff(c, path, err) : 0;
+    return f->type == KYMO__MANIFEST__FILE__KIND__NEFF ? find_neff(c, path, err) : find_system(c, path, err);
 }
 
 /* True: all of it. */
@@ -365,6 +386,25 @@ static void start_time(const struct capture_ntff *ntff, char *out, size_t n)
     time_t seconds = (time_t)(ntff->start_ns / 1000000000u);
     if (!ntff->start_ns || !gmtime_r(&seconds, &tm) || !strftime(out, n, "%Y%m%dT%H%M%SZ", &tm))
         (void)snprintf(out, n, "capture");
+}
+
+void capture_system_name(const struct capture *c, char out[static CAPTURE_NAME_MAX + 1])
+{
+    char id[sizeof c->id], rank[16] = "", head[CAPTURE_NAME_MAX + 1];
+    const struct capture_ntff none = {0};
+    const struct capture_ntff *first = c->ntff_count ? c->ntffs : &none;
+    const char *host = *c->host ? c->host : *first->host ? first->host : "host";
+    if (*c->id)
+        memcpy(id, c->id, sizeof id);
+    else
+        start_time(first, id, sizeof id);
+    if (c->has_rank)
+        (void)snprintf(rank, sizeof rank, "-r%u", c->rank);
+    (void)snprintf(head, sizeof head, "%s-%s", *c->job ? c->job : "job", host);
+    int room = CAPTURE_NAME_MAX - (int)(strlen(rank) + strlen(id) + sizeof "--system");
+    (void)clean(head);
+    (void)clean(id);
+    (void)snprintf(out, CAPTURE_NAME_MAX + 1, "%.*s%s-%s-system", room, head, rank, id);
 }
 
 int capture_profile_name(const struct capture *c, const struct capture_ntff *ntff,

@@ -41,6 +41,7 @@ struct capture_neff {
 
 struct capture {
     char *manifest; /* path; NULL: none */
+    char *system;   /* directory with files of a system trace; NULL: none */
     struct capture_ntff *ntffs;
     size_t ntff_count, ntff_cap;
     struct capture_neff *neffs;
@@ -66,6 +67,8 @@ bool capture_name_valid(const char *name);
 /* A valid name. Reads the whole file when its hash is needed. */
 int capture_profile_name(const struct capture *c, const struct capture_ntff *ntff,
                          char out[static CAPTURE_NAME_MAX + 1], struct kymo_err *err) KYMO_MUST_CHECK;
+/* The same for the system profile, which has "system" in the core's place. */
+void capture_system_name(const struct capture *c, char out[static CAPTURE_NAME_MAX + 1]);
 /* The end of that name, for a name that the user chose: nc<k>[-<neff>][-<hash>]. */
 int capture_core_name(const struct capture *c, const struct capture_ntff *ntff, char out[static CAPTURE_CORE_MAX + 1],
                       struct kymo_err *err) KYMO_MUST_CHECK;

@@ -1,5 +1,6 @@
-/* kymo process: finds the files of a capture and runs kymo-process for each NTFF. */
+/* kymo process: finds the files of a capture and runs kymo-process for each NTFF, and for the system trace. */
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@ struct args {
     struct kymo_option_list neffs, formats, settings;
     const char *ntff, *dir, *output, *data_path, *name;
     uint64_t split_rows;
+    bool no_devices, no_system;
 };
 
 static const struct kymo_option rows[] = {
@@ -79,21 +81,33 @@ static const struct kymo_option rows[] = {
      .check = settings_check,
      .offset = offsetof(struct args, settings),
      .help = "change a condition of TimelineWarning or another setting, see above"},
+    {.name = "ignore-device-profile",
+     .type = KYMO_OPTION_FLAG,
+     .offset = offsetof(struct args, no_devices),
+     .help = "of a capture: the system profile alone"},
+    {.name = "ignore-system-profile",
+     .type = KYMO_OPTION_FLAG,
+     .offset = offsetof(struct args, no_system),
+     .help = "of a capture: the device profiles alone"},
     {0},
 };
 
 static const struct kymo_options spec = {
     .program = "kymo process",
-    .about = "Makes Parquet tables, and other forms of them, from device profiles and the programs that ran.\n"
-             "The name of a profile is JOB-HOST[-rRANK]-CAPTURE-ncK[-NEFF][-HASH] by default. K is the logical core;\n"
-             "Metadata.neuroncore_idx is its first physical core. The rank is there where the capture tells it; in a "
-             "session\n"
-             "directory of the runtime the process and the core tell ranks apart. The hash of the file is there where "
-             "nothing\n"
-             "else tells it from others.\n"
-             "Exit code: 0 done; 1 a profile could not be made (the others of the capture were), an input could not be "
-             "read,\n"
-             "or nothing was there to make; 2 wrong usage.\n" SETTINGS_HELP,
+    .about =
+        "Makes Parquet tables, and other forms of them, from device profiles and the programs that ran; and Parquet\n"
+        "tables of a session's system trace (ntrace.pb, trace_info.pb, cpu_util.pb, host_mem.pb, trace.json), a "
+        "profile\n"
+        "of its own, which has \"system\" in the core's place and names the others in DeviceProfileList.\n"
+        "The name of a profile is JOB-HOST[-rRANK]-CAPTURE-ncK[-NEFF][-HASH] by default. K is the logical core;\n"
+        "Metadata.neuroncore_idx is its first physical core. The rank is there where the capture tells it; in a "
+        "session\n"
+        "directory of the runtime the process and the core tell ranks apart. The hash of the file is there where "
+        "nothing\n"
+        "else tells it from others.\n"
+        "Exit code: 0 done; 1 a profile could not be made (the others of the capture were), an input could not be "
+        "read,\n"
+        "or nothing was there to make; 2 wrong usage.\n" SETTINGS_HELP,
     .rows = rows,
 };
 
@@ -107,6 +121,8 @@ static const char *wrong_usage(const struct args *a)
 {
     if (!a->ntff && !a->dir)
         return "give an NTFF with -s or a capture with -d";
+    if ((a->no_devices || a->no_system) && (a->ntff || !a->dir || (a->no_devices && a->no_system)))
+        return "--ignore-device-profile or --ignore-system-profile goes with a capture, -d";
     if (a->name && !capture_name_valid(a->name))
         return "--display-name takes 1 to 200 of A-Z a-z 0-9 . _ -, no dot in front";
     return NULL;
@@ -181,28 +197,111 @@ static bool is_readable(const struct capture_ntff *f)
     return !f->problem && !f->empty;
 }
 
+struct outcome {
+    size_t asked, made, failed;
+    char *devices[KYMO_OPTION_LIST_MAX]; /* NAME=NTFF of those made */
+    size_t device_count;
+};
+
+static void outcome_done(struct outcome *o)
+{
+    for (size_t i = 0; i < o->device_count; i++)
+        kymo_free(o->devices[i]);
+}
+
+/* For the system profile, which names what it can link. */
+static void keep_device(struct outcome *o, const struct args *a, const struct capture *c, const struct capture_ntff *f,
+                        size_t n)
+{
+    char name[CAPTURE_NAME_MAX + 1];
+    if (o->device_count == KYMO_OPTION_LIST_MAX || choose_name(a, c, f, n, name, NULL) < 0)
+        return;
+    o->devices[o->device_count] = kymo_asprintf("%s=%s", name, f->path);
+    o->device_count += o->devices[o->device_count] != NULL;
+}
+
+static void process_devices(const struct args *a, struct process_forms *forms, const struct capture *c,
+                            struct outcome *o)
+{
+    const struct capture_ntff *first = a->ntff ? &c->ntffs[c->ntff_count - 1] : c->ntffs;
+    size_t n = a->ntff ? 1 : a->no_devices ? 0 : c->ntff_count;
+    o->asked += n;
+    for (size_t i = 0; i < n; i++) {
+        if (is_readable(&first[i]) && process_one(a, forms, c, &first[i], n) == 0) {
+            o->made++;
+            keep_device(o, a, c, &first[i], n);
+        } else if (!first[i].empty) {
+            o->failed++;
+        }
+    }
+}
+
+/* Code 3: nothing was recorded, which fails only what holds nothing else. */
+static void process_system(const struct args *a, struct process_forms *forms, const struct capture *c,
+                           struct outcome *o)
+{
+    char name[CAPTURE_NAME_MAX + 1];
+    struct kymo_err err = {0};
+    o->asked++;
+    capture_system_name(c, name);
+    if (a->name)
+        (void)snprintf(name, sizeof name, "%.*s-system", CAPTURE_NAME_MAX - (int)sizeof "-system", a->name);
+    char *output KYMO_FREE = process_forms_tables(forms, name, false);
+    struct process_child child = {
+        .system = c->system,
+        .devices = (const char *const *)o->devices,
+        .device_count = o->device_count,
+        .settings = &a->settings,
+        .manifest = c->manifest,
+        .output = output,
+        .name = name,
+        .split_rows = a->split_rows,
+    };
+    int code = output ? process_child_run(&child, &err) : kymo_err_set(&err, -ENOMEM, "no memory");
+    if (code < 0)
+        (void)fprintf(stderr, "kymo process: %s\n", err.text);
+    else if (code == 0)
+        printf("%s\n", output);
+    o->made += code == 0;
+    o->failed += code != 0 && !(code == 3 && o->made);
+}
+
+/* With all of a capture, as tables; the one directory that a user named takes the device profile when there is one. */
+static bool wants_system(const struct args *a, const struct process_forms *forms, const struct capture *c)
+{
+    return c->system && !a->ntff && !a->no_system && forms->tables && (a->data_path || a->no_devices || !c->ntff_count);
+}
+
+/* Anything to make, and a place for each? Else the exit code. */
+static int check_outputs(const struct args *a, const struct process_forms *forms, const struct capture *c)
+{
+    size_t devices = a->ntff ? 1 : a->no_devices ? 0 : c->ntff_count;
+    if (!devices && !wants_system(a, forms, c)) {
+        (void)fprintf(stderr, "kymo process: %s holds no %s\n", a->dir,
+                      a->no_devices ? "files of a system trace" : "NTFF file");
+        return 1;
+    }
+    if (devices > 1 && a->output && forms->tables && !forms->count)
+        return usage_error(
+            "--output-file takes one NTFF, the capture has several: name one with -s, or use --data-path");
+    return -1;
+}
+
 /* An empty NTFF among others is a core that executed nothing; alone it is what the user asked about, and an error. What
  * fails keeps nothing else from being made. */
 static int process_all(const struct args *a, struct process_forms *forms, const struct capture *c)
 {
-    const struct capture_ntff *first = a->ntff ? &c->ntffs[c->ntff_count - 1] : c->ntffs;
-    size_t n = a->ntff ? 1 : c->ntff_count, made = 0, failed = 0;
-    if (!n) {
-        (void)fprintf(stderr, "kymo process: %s holds no NTFF file\n", a->dir);
-        return 1;
-    }
-    if (n > 1 && a->output && forms->tables && !forms->count)
-        return usage_error(
-            "--output-file takes one NTFF, the capture has several: name one with -s, or use --data-path");
-    for (size_t i = 0; i < n; i++) {
-        if (is_readable(&first[i]) && process_one(a, forms, c, &first[i], n) == 0)
-            made++;
-        else if (!first[i].empty)
-            failed++;
-    }
-    if (failed && n > 1)
-        (void)fprintf(stderr, "kymo process: %zu of %zu profiles could not be made\n", failed, n);
-    return made && !failed ? 0 : 1;
+    struct outcome o = {0};
+    int code = check_outputs(a, forms, c);
+    if (code >= 0)
+        return code;
+    process_devices(a, forms, c, &o);
+    if (wants_system(a, forms, c))
+        process_system(a, forms, c, &o);
+    if (o.failed && o.asked > 1)
+        (void)fprintf(stderr, "kymo process: %zu of %zu profiles could not be made\n", o.failed, o.asked);
+    outcome_done(&o);
+    return o.made && !o.failed ? 0 : 1;
 }
 
 int kymo_process_main(int argc, char **argv)

@@ -72,14 +72,18 @@ static void follow(int fd, const char *name)
 /* argv of the child; strings stay the caller's but for the two numbers. */
 static char **make_argv(const struct process_child *c, const char *fd, const char *split)
 {
-    char **argv = KYMO_NEW_ARRAY(char *, 2 * c->neff_count + 2 * c->settings->n + 16);
+    char **argv = KYMO_NEW_ARRAY(char *, 2 * (c->neff_count + c->device_count + c->settings->n) + 16);
     size_t n = 0;
     if (!argv)
         return NULL;
 #define ADD(s) argv[n++] = (char *)(size_t)(s)
     ADD("kymo-process");
-    ADD("--ntff");
-    ADD(c->ntff);
+    ADD(c->system ? "--system" : "--ntff");
+    ADD(c->system ? c->system : c->ntff);
+    for (size_t i = 0; i < c->device_count; i++) {
+        ADD("--device");
+        ADD(c->devices[i]);
+    }
     for (size_t i = 0; i < c->neff_count; i++) {
         ADD("--neff");
         ADD(c->neffs[i]);

@@ -10,6 +10,9 @@
 
 struct process_child {
     const char *ntff;
+    const char *system;         /* instead of ntff: a session's directory */
+    const char *const *devices; /* with system: NAME=NTFF */
+    size_t device_count;
     const char *const *neffs;
     size_t neff_count;
     const char *manifest; /* NULL: none */

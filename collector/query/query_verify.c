@@ -6,8 +6,9 @@
 #include <string.h>
 
 /*
- * Ring labels are those of kymo_ring_label. A row of Instruction, DmaPacket and HostDmaTransfer is made of two records,
- * one of SemaphoreUpdate, Throttle and Error of one.
+ * Ring labels are those of kymo_ring_label, and of pipeline/system_*.c for a system profile, whose rows know of how
+ * many records they were made. A row of Instruction, DmaPacket and HostDmaTransfer is made of two records, one of
+ * SemaphoreUpdate, Throttle and Error of one.
  */
 #define TABLE_RECORDS                                                                                                  \
     "SELECT 'INSTRUCTION(nc' || coalesce(pcore_idx, 0) || ')' AS ring, 2 * count(*) AS records FROM Instruction "      \
@@ -17,7 +18,11 @@
     "GROUP BY 1 "                                                                                                      \
     "UNION ALL SELECT 'H2D_DMA-E' || engine_idx, 2 * count(*) FROM HostDmaTransfer GROUP BY 1 "                        \
     "UNION ALL SELECT ring, count(*) FROM Throttle GROUP BY 1 "                                                        \
-    "UNION ALL SELECT ring, count(*) FROM Error GROUP BY 1"
+    "UNION ALL SELECT ring, count(*) FROM Error GROUP BY 1 "                                                           \
+    "UNION ALL SELECT CASE WHEN trace_event_source = 'framework' THEN 'trace.json' "                                   \
+    "ELSE 'SYSTEM(nc' || coalesce(nc_idx, -1) || ')' END, sum(trace_records) FROM SystemProfileEvents GROUP BY 1 "     \
+    "UNION ALL SELECT 'cpu_util.pb', count(*) FROM CpuUsage WHERE cpu_id <> 'average' GROUP BY 1 "                     \
+    "UNION ALL SELECT 'host_mem.pb', count(*) FROM HostMemUsage GROUP BY 1"
 
 #define SQL                                                                                                            \
     "WITH ledger AS (SELECT ring, bool_or(emitted_records IS NULL) AS uncounted, "                                     \
@@ -25,7 +30,7 @@
     "coalesce(sum(row_records), 0)::BIGINT AS rows, coalesce(sum(partial_records), 0)::BIGINT AS partial, "            \
     "coalesce(sum(other_records), 0)::BIGINT AS other, coalesce(sum(unknown_records), 0)::BIGINT AS unknown, "         \
     "coalesce(sum(lost_records), 0)::BIGINT AS lost "                                                                  \
-    "FROM LossLedger WHERE stage = 'device_ring' GROUP BY ring), "                                                     \
+    "FROM LossLedger WHERE stage IN ('device_ring', 'runtime') GROUP BY ring), "                                       \
     "tables AS (SELECT ring, sum(records)::BIGINT AS records FROM (" TABLE_RECORDS ") GROUP BY ring), "                \
     "partials AS (SELECT ring, count(*)::BIGINT AS records FROM PartialEvent GROUP BY ring) "                          \
     "SELECT coalesce(l.ring, t.ring, p.ring) AS ring, coalesce(l.uncounted, true) AS uncounted, "                      \
@@ -119,6 +124,45 @@ static int print_stage(void *ctx, size_t columns, const char *const *v)
     return ferror(f->out) ? -EIO : 0;
 }
 
+/*
+ * What must hold within a system profile beside its counts. HBM classes: the columns of SystemProfileHbmUsage in bytes,
+ * but total_bytes.
+ */
+#define HBM_CLASSES                                                                                                    \
+    "generic_bytes + tensor_instructions_bytes + scalar_instructions_bytes + gpsimd_instructions_bytes + io_bytes + "  \
+    "dram_spill_bytes + weights_bytes + profiler_buffers_bytes + scalar_table_bytes + vector_instructions_bytes + "    \
+    "sync_instructions_bytes + shared_scratchpad_bytes + tensors_bytes + ucode_lib_bytes + gpsimd_stdio_bytes + "      \
+    "collectives_bytes + scratchpad_bytes + dma_rings_runtime_bytes + dma_rings_spill_bytes + dma_rings_io_bytes + "   \
+    "dma_rings_collectives_bytes + unknown_bytes"
+
+#define SYSTEM_SQL                                                                                                     \
+    "SELECT 'SystemProfileHbmUsage.total_bytes is the sum of the classes' AS rule, count(*) AS rows, "                 \
+    "count(*) FILTER (WHERE total_bytes <> " HBM_CLASSES ") AS wrong FROM SystemProfileHbmUsage "                      \
+    "UNION ALL SELECT 'SystemProfileEvents.duration_ns is end_ts less start_ts, and not negative', count(*), "         \
+    "count(*) FILTER (WHERE duration_ns < 0 OR duration_ns <> end_ts - start_ts) FROM SystemProfileEvents "            \
+    "UNION ALL SELECT 'SystemProfileMetadata spans all events', count(*), "                                            \
+    "count(*) FILTER (WHERE start_ts < m.first OR end_ts > m.last) FROM SystemProfileEvents, "                         \
+    "(SELECT first_ts_ns::BIGINT AS first, last_ts_ns::BIGINT AS last FROM SystemProfileMetadata WHERE first_ts_ns "   \
+    "<> '') m"
+
+static int print_rule(void *ctx, size_t columns, const char *const *v)
+{
+    struct verifier *f = ctx;
+    if (columns != 3 || !v[0])
+        return -EPROTO;
+    int64_t rows = number(v, 1), wrong = number(v, 2);
+    if (!rows)
+        return 0;
+    (void)fprintf(f->out, "%s: ", v[0]);
+    if (wrong) {
+        (void)fprintf(f->out, "violated by %s of %s rows\n", v[2], v[1]);
+        f->worst = QUERY_VIOLATED;
+    } else {
+        (void)fprintf(f->out, "holds for %s rows\n", v[1]);
+    }
+    return ferror(f->out) ? -EIO : 0;
+}
+
 int query_verify(struct query_db *db, FILE *out, enum query_verdict *ret, struct kymo_err *err)
 {
     struct verifier f = {.out = out};
@@ -132,8 +176,14 @@ int query_verify(struct query_db *db, FILE *out, enum query_verdict *ret, struct
         return kymo_err_set(err, -ENODATA, "the profile has no LossLedger: nothing can be verified");
     const struct query_sink stages = {.row = print_stage, .ctx = &f};
     r = query_db_run(
-        db, "SELECT stage, ring, cause, lost_records FROM LossLedger WHERE stage <> 'device_ring' ORDER BY stage, ring",
+        db,
+        "SELECT stage, ring, cause, lost_records FROM LossLedger WHERE stage NOT IN ('device_ring', 'runtime') "
+        "ORDER BY stage, ring",
         &stages, err);
+    if (r < 0)
+        return r;
+    const struct query_sink rules = {.row = print_rule, .ctx = &f};
+    r = query_db_run(db, SYSTEM_SQL, &rules, err);
     if (r < 0)
         return r;
     (void)fprintf(out, "%zu rings: %s\n", f.rings, query_verdict_name(f.worst));

@@ -72,6 +72,13 @@ void parquet_chunk_done(struct parquet_chunk *c)
     *c = (struct parquet_chunk){0};
 }
 
+void parquet_chunk_forget(struct parquet_chunk *c)
+{
+    const struct kymo_column *column = c->column;
+    parquet_chunk_done(c);
+    parquet_chunk_init(c, column);
+}
+
 void parquet_chunk_reset(struct parquet_chunk *c)
 {
     for (size_t i = 0; i < c->used_count; i++)

@@ -85,7 +85,8 @@ int parquet_work_compress(struct parquet_work *w, struct kymo_buf *out, unsigned
 
 void parquet_chunk_init(struct parquet_chunk *c, const struct kymo_column *column);
 void parquet_chunk_done(struct parquet_chunk *c);
-void parquet_chunk_reset(struct parquet_chunk *c); /* for the next row group */
+void parquet_chunk_forget(struct parquet_chunk *c); /* between row groups: values and all */
+void parquet_chunk_reset(struct parquet_chunk *c);  /* for the next row group */
 /* One page, or several, of n rows (0 < n <= PARQUET_BATCH_MAX). */
 int parquet_chunk_rows(struct parquet_chunk *c, struct parquet_work *w, const struct parquet_column *in, size_t n,
                        struct kymo_err *err) KYMO_MUST_CHECK;

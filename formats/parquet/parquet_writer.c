@@ -351,6 +351,14 @@ uint32_t parquet_writer_string_id(struct parquet_writer *w, unsigned column, con
     return rc < 0 ? id_failed(w, column, rc, "too many values, or no memory", err) : id;
 }
 
+bool parquet_writer_forget(struct parquet_writer *w, unsigned column)
+{
+    if (column >= w->table->column_count || w->group_rows || w->waiting)
+        return false;
+    parquet_chunk_forget(&w->chunks[column]);
+    return true;
+}
+
 static int int_bits(const struct parquet_chunk *c, int64_t v, uint64_t *ret)
 {
     if (c->leaf_type == KYMO_TYPE_INT32 && (v < INT32_MIN || v > INT32_MAX))

@@ -16,6 +16,7 @@
 #ifndef KYMO_FORMATS_PARQUET_PARQUET_WRITER_H
 #define KYMO_FORMATS_PARQUET_PARQUET_WRITER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -57,6 +58,11 @@ uint32_t parquet_writer_list_id(struct parquet_writer *w, unsigned column, const
                                 struct kymo_err *err);
 uint32_t parquet_writer_string_list_id(struct parquet_writer *w, unsigned column, const char *const *v, size_t n,
                                        struct kymo_err *err);
+
+/* Forgets what a column has seen: numbers given for it before are void. For columns whose values hardly repeat, which
+ * would fill the memory. False, and nothing is forgotten, but between two row groups: after a multiple of
+ * rows_per_group rows. */
+bool parquet_writer_forget(struct parquet_writer *w, unsigned column);
 
 /* columns: table->column_count entries; one left {0} is all null (-EINVAL when the column is required). n <=
  * PARQUET_BATCH_MAX. */
