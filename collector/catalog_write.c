@@ -70,7 +70,7 @@ static int put_profiles(struct catalog *c, const Kymo__Manifest__Capture *m, str
     for (size_t i = 0; i < m->n_files; i++) {
         const Kymo__Manifest__File *f = m->files[i];
         char name[MANIFEST_PROFILE_NAME_MAX + 1];
-        if (!f->has_type || f->type != KYMO__MANIFEST__FILE__KIND__NTFF || !f->size)
+        if (!manifest_file_is_profile(f))
             continue;
         manifest_file_profile_name(m, i, name);
         int n = put_profile(c, m, i, name, err);

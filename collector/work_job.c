@@ -53,6 +53,31 @@ static int add_neffs(struct work_job *j, const struct work_queue_config *c, cons
     return r;
 }
 
+/* The device profiles of the same session, by the names that the catalogue gives them. */
+static int add_devices(struct work_job *j, const struct work_queue_config *c, const Kymo__Manifest__Capture *m,
+                       const Kymo__Manifest__File *events, struct kymo_err *err)
+{
+    const char *slash = strrchr(events->name, '/');
+    size_t prefix = slash ? (size_t)(slash - events->name) + 1 : 0;
+    for (size_t i = 0; i < m->n_files && j->device_count < WORK_JOB_NEFFS_MAX; i++) {
+        const Kymo__Manifest__File *f = m->files[i];
+        char name[MANIFEST_PROFILE_NAME_MAX + 1];
+        if (!manifest_file_is_profile(f) || f->type != KYMO__MANIFEST__FILE__KIND__NTFF ||
+            strncmp(f->name, events->name, prefix) != 0 || strchr(f->name + prefix, '/'))
+            continue;
+        manifest_file_profile_name(m, i, name);
+        char *path KYMO_FREE = raw_store_file_path(c->raw, j->profile.capture, f);
+        j->devices[j->device_count] = path ? kymo_asprintf("%s=%s", name, path) : NULL;
+        if (!j->devices[j->device_count++])
+            return no_memory(err);
+    }
+    j->system = kymo_strdup(j->ntff);
+    if (!j->system)
+        return no_memory(err);
+    *strrchr(j->system, '/') = '\0';
+    return 0;
+}
+
 static int find_files(struct work_job *j, const struct work_queue_config *c, struct kymo_err *err)
 {
     Kymo__Manifest__Capture *m KYMO_CLEANUP(manifest_freep) = NULL;
@@ -71,7 +96,8 @@ static int find_files(struct work_job *j, const struct work_queue_config *c, str
     if (ntff->size && stat(j->ntff, &st) == 0 && st.st_size == 0)
         return kymo_err_set(err, -EBADMSG, "%s: is empty, and had %llu bytes when it was received", j->ntff,
                             (unsigned long long)ntff->size);
-    return add_neffs(j, c, m, ntff, err);
+    return ntff->type == KYMO__MANIFEST__FILE__KIND__NTRACE ? add_devices(j, c, m, ntff, err)
+                                                            : add_neffs(j, c, m, ntff, err);
 }
 
 int work_job_open(struct work_job *j, const struct work_queue_config *c, const struct catalog_profile *p, bool fleet,
@@ -106,6 +132,9 @@ void work_job_done(struct work_job *j)
     (void)r;
     for (size_t i = 0; i < j->neff_count; i++)
         kymo_free(j->neffs[i]);
+    for (size_t i = 0; i < j->device_count; i++)
+        kymo_free(j->devices[i]);
+    kymo_free(j->system);
     kymo_free(j->directory);
     kymo_free(j->output);
     kymo_free(j->ntff);
@@ -126,8 +155,12 @@ static int start_kymo(struct work_job *j, const struct work_queue_config *c, str
     ADD("--sandbox");
     ADD("--progress-fd");
     ADD(fd);
-    ADD("--ntff");
-    ADD(j->ntff);
+    ADD(j->system ? "--system" : "--ntff");
+    ADD(j->system ? j->system : j->ntff);
+    for (size_t i = 0; i < j->device_count; i++) {
+        ADD("--device");
+        ADD(j->devices[i]);
+    }
     for (size_t i = 0; i < j->neff_count; i++) {
         ADD("--neff");
         ADD(j->neffs[i]);

@@ -19,8 +19,11 @@ struct work_job {
     enum work_kind kind;
     struct catalog_profile profile;
     char *directory, *output; /* of its own; where the tables are made */
-    char *ntff, *manifest;
-    char *members; /* of a parent: file that lists them */
+    char *ntff, *manifest;    /* of a system profile, its ntrace.pb stands for the NTFF */
+    char *members;            /* of a parent: file that lists them */
+    char *system;                      /* the session's directory; NULL: a device profile */
+    char *devices[WORK_JOB_NEFFS_MAX]; /* NAME=NTFF of the session's device profiles */
+    size_t device_count;
     char *neffs[WORK_JOB_NEFFS_MAX];
     size_t neff_count;
     bool external; /* the external processor is at work */

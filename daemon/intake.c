@@ -138,7 +138,8 @@ void intake_classify(const char *base, struct intake_file *f)
                  {"ntrace.pb", KYMO__MANIFEST__FILE__KIND__NTRACE},
                  {"trace_info.pb", KYMO__MANIFEST__FILE__KIND__TRACE_INFO},
                  {"cpu_util.pb", KYMO__MANIFEST__FILE__KIND__CPU_UTIL},
-                 {"host_mem.pb", KYMO__MANIFEST__FILE__KIND__HOST_MEM}};
+                 {"host_mem.pb", KYMO__MANIFEST__FILE__KIND__HOST_MEM},
+                 {"trace.json", KYMO__MANIFEST__FILE__KIND__FRAMEWORK_TRACE}};
     f->type = KYMO__MANIFEST__FILE__KIND__OTHER;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (ends_with(base, kinds[i].end))

@@ -154,7 +154,10 @@ void manifest_profile_name(const struct manifest_profile *p, char out[static MAN
 {
     char tail[160];
     const char *neff = p->neff ? p->neff : "";
-    int n = snprintf(tail, sizeof tail, "-r%u-%.64s-nc%u%s%.24s", p->rank, p->id && *p->id ? p->id : "capture", p->vnc,
+    char core[16] = "system";
+    if (!p->system)
+        (void)snprintf(core, sizeof core, "nc%u", p->vnc);
+    int n = snprintf(tail, sizeof tail, "-r%u-%.64s-%s%s%.24s", p->rank, p->id && *p->id ? p->id : "capture", core,
                      *neff ? "-" : "", neff);
     char head[2 * MANIFEST_TEXT_MAX + 2];
     (void)snprintf(head, sizeof head, "%.*s-%.*s", MANIFEST_TEXT_MAX, p->job && *p->job ? p->job : "job",
@@ -168,6 +171,25 @@ void manifest_profile_name(const struct manifest_profile *p, char out[static MAN
 static bool is_ntff(const Kymo__Manifest__File *f)
 {
     return f->has_type && f->type == KYMO__MANIFEST__FILE__KIND__NTFF;
+}
+
+static bool is_system(const Kymo__Manifest__File *f)
+{
+    return f->has_type && f->type == KYMO__MANIFEST__FILE__KIND__NTRACE;
+}
+
+bool manifest_file_is_profile(const Kymo__Manifest__File *f)
+{
+    return f->size && (is_ntff(f) || is_system(f));
+}
+
+/* Sessions of one process that were captured together. */
+static bool is_one_of_several(const Kymo__Manifest__Capture *m, size_t i)
+{
+    for (size_t k = 0; k < m->n_files; k++)
+        if (k != i && is_system(m->files[k]) && m->files[k]->size)
+            return true;
+    return false;
 }
 
 static bool shares_core(const Kymo__Manifest__Capture *m, size_t i)
@@ -205,7 +227,10 @@ void manifest_file_profile_name(const Kymo__Manifest__Capture *m, size_t i,
 {
     const Kymo__Manifest__File *f = m->files[i];
     char neff[24] = "";
-    if (shares_core(m, i)) {
+    if (is_system(f)) {
+        if (is_one_of_several(m, i))
+            (void)snprintf(neff, sizeof neff, "f%zu", i);
+    } else if (shares_core(m, i)) {
         const ProtobufCBinaryData *one = only_neff(f);
         size_t n = 0;
         if (one)
@@ -221,6 +246,7 @@ void manifest_file_profile_name(const Kymo__Manifest__Capture *m, size_t i,
         .neff = neff,
         .rank = m->has_rank ? m->rank : 0,
         .vnc = f->has_vnc ? f->vnc : 0,
+        .system = is_system(f),
     };
     manifest_profile_name(&p, out);
 }

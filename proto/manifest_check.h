@@ -40,12 +40,15 @@ void manifest_freep(Kymo__Manifest__Capture **m);
 struct manifest_profile {
     const char *job, *host, *id, *neff;
     unsigned rank, vnc;
+    bool system; /* of the system, which no core has: "system" in place of nc<k> */
 };
+/* Does this file make a profile: an NTFF, or the events of a system trace, that holds something? */
+bool manifest_file_is_profile(const Kymo__Manifest__File *f);
 void manifest_profile_name(const struct manifest_profile *p, char out[static MANIFEST_PROFILE_NAME_MAX + 1]);
 
 /*
- * The name of the profile of file i, an NTFF. Files of one core are told apart by their NEFF where each names one, and
- * by "-f<i>" where that is not enough.
+ * The name of the profile of file i, which is one by the function above. Files of one core are told apart by their NEFF
+ * where each names one, and by "-f<i>" where that is not enough.
  */
 void manifest_file_profile_name(const Kymo__Manifest__Capture *m, size_t i,
                                 char out[static MANIFEST_PROFILE_NAME_MAX + 1]);

@@ -56,6 +56,7 @@ static Kymo__Manifest__File__Kind kind_of(const char *name)
         {"trace_info.pb", KYMO__MANIFEST__FILE__KIND__TRACE_INFO},
         {"cpu_util.pb", KYMO__MANIFEST__FILE__KIND__CPU_UTIL},
         {"host_mem.pb", KYMO__MANIFEST__FILE__KIND__HOST_MEM},
+        {"trace.json", KYMO__MANIFEST__FILE__KIND__FRAMEWORK_TRACE},
     };
     size_t n = strlen(name);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {

@@ -229,6 +229,20 @@ def test_kymo_process_links_device_profiles(tmp_path):
     assert len(device) == 3
 
 
+def test_store_makes_system_profiles(tmp_path):
+    """A capture in the store whose manifest lists a system trace has a catalogue row and a profile for it."""
+    (session,) = simulate(tmp_path, "trn2", "trn2.48xlarge", 2, "--mode", "session")
+    store = tmp_path / "store"
+    run(BIN / "kymo", "import", session, "--data-path", store)
+    listed = run(BIN / "kymo", "profiles", "--data-path", store)
+    profiles = {p.name.removesuffix("@latest"): p for p in (store / "profiles" / "global").iterdir()}
+    (system,) = [n for n in profiles if n.endswith("-system")]
+    assert len(profiles) == 2 and all(name in listed for name in profiles) and listed.count("ready") == 2
+    assert [r["device_profile_name"] for r in rows(profiles[system], "DeviceProfileList")] == [n for n in profiles if n != system]
+    assert compare(profiles[system], truth_of(tmp_path, session), session, 2) == []
+    assert verify(profiles[system])[0] == 0
+
+
 def test_bandwidth_of_copies(golden):
     """What the viewer's bandwidth tracks are made of: 4096 bytes in 2000 ns."""
     events = str(golden / "SystemProfileEvents.parquet")

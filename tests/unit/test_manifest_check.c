@@ -179,6 +179,15 @@ static void names_profiles(void **state)
     /* An empty profile gets no name that another has to give way to. */
     s.files[0].size = 0;
     assert_name(&s, 1, "my_job_7-h1-r17-cap-1-nc0");
+    /* A system trace is of no core, and of one session among several by its place. */
+    s.files[1].type = KYMO__MANIFEST__FILE__KIND__NTRACE;
+    assert_true(manifest_file_is_profile(&s.files[1]));
+    assert_name(&s, 1, "my_job_7-h1-r17-cap-1-system");
+    s.files[0].size = 1;
+    s.files[0].type = KYMO__MANIFEST__FILE__KIND__NTRACE;
+    assert_name(&s, 1, "my_job_7-h1-r17-cap-1-system-f1");
+    s.files[0].type = KYMO__MANIFEST__FILE__KIND__CPU_UTIL;
+    assert_false(manifest_file_is_profile(&s.files[0]));
 }
 
 static void never_cuts_what_tells_profiles_apart(void **state)
