@@ -128,6 +128,10 @@ static int check_path(const char *text, struct kymo_err *err)
          .type = KYMO_OPTION_FLAG,                                                                                     \
          .offset = (base) + offsetof(struct config_policy, h2d_dma_off),                                               \
          .help = "no trace of host-device DMA"},                                                                       \
+        {.name = "system-trace",                                                                                       \
+         .type = KYMO_OPTION_FLAG,                                                                                     \
+         .offset = (base) + offsetof(struct config_policy, system_trace),                                              \
+         .help = "sessions trace the system too: calls, copies, memory, hardware events, the host"},                   \
         {.name = "learn",                                                                                              \
          .type = KYMO_OPTION_CHOICE,                                                                                   \
          .choices = "off|on",                                                                                          \

@@ -145,7 +145,8 @@ void policy_make(const struct policy_inputs *in, struct kymo_hook_policy *ret, c
         in->who ? config_policy_of(in->config, in->who->job, process_label(in->who, "unit")) : &in->config->policy;
     struct kymo_hook_policy p = {.mode = (uint16_t)(in->who ? config_armed(c) : KYMO_HOOK_MODE_NONE),
                                  .flags = KYMO_HOOK_POLICY_NEFF_DONE |
-                                          (in->config->off || c->off ? KYMO_HOOK_POLICY_OFF : 0),
+                                          (in->config->off || c->off ? KYMO_HOOK_POLICY_OFF : 0) |
+                                          (c->system_trace ? KYMO_HOOK_POLICY_SYSTEM : 0),
                                  .stall_limit_ns = c->stall_ms * NS_PER_MS,
                                  .neff_max_bytes = c->neff_bytes,
                                  .neff_total_bytes = c->neff_total_bytes};

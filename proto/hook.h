@@ -191,6 +191,7 @@ _Static_assert(sizeof(struct kymo_hook_refused) == 184, "part of the protocol");
 
 #define KYMO_HOOK_POLICY_OFF 1u       /* kill switch: captures nothing, counts nothing */
 #define KYMO_HOOK_POLICY_NEFF_DONE 2u /* this daemon says NEFF_DONE; the hook keeps its copies until then */
+#define KYMO_HOOK_POLICY_SYSTEM 4u    /* sessions trace the system too; hooks before this flag do not */
 
 /* Answer to HELLO, and again whenever it changes. May carry the descriptor of the intake directory; without one the
  * last one stays. */

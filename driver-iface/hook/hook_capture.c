@@ -107,7 +107,7 @@ static int start_on_failure(void)
                    (unsigned long long)(c.started_ns / 1000000), ++c.fail_count);
     if (!hook_intake_open(c.fail_id, c.fail_path))
         return -1;
-    return hook_profile_inspect_start(KYMO_HOOK_MODE_ON_FAILURE, c.fail_path);
+    return hook_profile_inspect_start(KYMO_HOOK_MODE_ON_FAILURE, c.fail_path, false);
 }
 
 /* What the policy wants to be on between captures. */
@@ -279,7 +279,8 @@ static int start_mode(const struct hook_model *m)
         return status;
     }
     if (c.mode == KYMO_HOOK_MODE_SESSION)
-        return hook_profile_inspect_start(KYMO_HOOK_MODE_SESSION, c.path);
+        return hook_profile_inspect_start(KYMO_HOOK_MODE_SESSION, c.path,
+                                          (c.policy.flags & KYMO_HOOK_POLICY_SYSTEM) != 0);
     (void)snprintf(c.file, sizeof c.file, "%s/model_%u_exec_%llu.ntff", c.path, m->loaded.model,
                    (unsigned long long)c.first);
     return hook_profile_model_start(m->handle, c.file);

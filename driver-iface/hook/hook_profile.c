@@ -100,14 +100,17 @@ static void restore_handlers(const struct sigaction kept[2])
 }
 
 /* Every value is set: what the vendor documents as defaults differs from what was seen. */
-static int configure(void *config, enum kymo_hook_mode mode, const char *dir)
+static int configure(void *config, enum kymo_hook_mode mode, const char *dir, bool system)
 {
+    static const char *const traces[] = {"system_profile", "cpu_util", "host_memory"};
     int status = api.nrt_inspect_config_set_output_dir(config, dir);
 
     if (status == HOOK_NRT_SUCCESS)
         status = api.nrt_inspect_config_set_activity(config, "all", false);
     if (status == HOOK_NRT_SUCCESS)
         status = api.nrt_inspect_config_set_activity(config, "device_profile", true);
+    for (unsigned i = 0; i < 3 && system && status == HOOK_NRT_SUCCESS; i++)
+        status = api.nrt_inspect_config_set_activity(config, traces[i], true);
     if (status == HOOK_NRT_SUCCESS)
         status = api.nrt_inspect_config_set_enable_inspect(config, mode == KYMO_HOOK_MODE_SESSION);
     if (status == HOOK_NRT_SUCCESS)
@@ -117,7 +120,7 @@ static int configure(void *config, enum kymo_hook_mode mode, const char *dir)
     return status;
 }
 
-int hook_profile_inspect_start(enum kymo_hook_mode mode, const char *dir)
+int hook_profile_inspect_start(enum kymo_hook_mode mode, const char *dir, bool system)
 {
     struct sigaction kept[2];
     void *config = NULL;
@@ -128,7 +131,7 @@ int hook_profile_inspect_start(enum kymo_hook_mode mode, const char *dir)
     status = api.nrt_inspect_config_allocate(&config);
     if (status != HOOK_NRT_SUCCESS)
         return status;
-    status = configure(config, mode, dir);
+    status = configure(config, mode, dir, system);
     keep_handlers(kept);
     if (status == HOOK_NRT_SUCCESS)
         status = api.nrt_inspect_begin_with_options(config);

@@ -4,6 +4,7 @@
 #ifndef KYMO_DRIVER_IFACE_HOOK_HOOK_PROFILE_H
 #define KYMO_DRIVER_IFACE_HOOK_HOOK_PROFILE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/hook.h"
@@ -20,7 +21,8 @@ int hook_profile_model_stop(const char *file);
 
 /* Inspection of the device, by session or of the execution that fails. The handlers of SIGINT and SIGTERM, which the
  * runtime replaces, are the application's again afterwards. */
-int hook_profile_inspect_start(enum kymo_hook_mode mode, const char *dir);
+/* system: with the runtime's system trace and samples of the host. */
+int hook_profile_inspect_start(enum kymo_hook_mode mode, const char *dir, bool system);
 int hook_profile_inspect_stop(void);
 
 /* Major, minor, patch, maintenance, each cut to 32 bits; zeros when the runtime does not tell. */
