@@ -53,12 +53,20 @@ static int add_neffs(struct work_job *j, const struct work_queue_config *c, cons
     return r;
 }
 
+/* What names of one session's files begin with: a folder, or what a spool has made of it. */
+static size_t prefix_of(const char *events)
+{
+    static const char end[] = "ntrace.pb";
+    size_t n = strlen(events), k = sizeof end - 1;
+    return n >= k && !strcmp(events + n - k, end) ? n - k : 0;
+}
+
 /* The device profiles of the same session, by the names that the catalogue gives them. */
 static int add_devices(struct work_job *j, const struct work_queue_config *c, const Kymo__Manifest__Capture *m,
                        const Kymo__Manifest__File *events, struct kymo_err *err)
 {
-    const char *slash = strrchr(events->name, '/');
-    size_t prefix = slash ? (size_t)(slash - events->name) + 1 : 0;
+    size_t prefix = prefix_of(events->name);
+    j->system = true;
     for (size_t i = 0; i < m->n_files && j->device_count < WORK_JOB_NEFFS_MAX; i++) {
         const Kymo__Manifest__File *f = m->files[i];
         char name[MANIFEST_PROFILE_NAME_MAX + 1];
@@ -71,10 +79,6 @@ static int add_devices(struct work_job *j, const struct work_queue_config *c, co
         if (!j->devices[j->device_count++])
             return no_memory(err);
     }
-    j->system = kymo_strdup(j->ntff);
-    if (!j->system)
-        return no_memory(err);
-    *strrchr(j->system, '/') = '\0';
     return 0;
 }
 
@@ -134,7 +138,6 @@ void work_job_done(struct work_job *j)
         kymo_free(j->neffs[i]);
     for (size_t i = 0; i < j->device_count; i++)
         kymo_free(j->devices[i]);
-    kymo_free(j->system);
     kymo_free(j->directory);
     kymo_free(j->output);
     kymo_free(j->ntff);
@@ -156,7 +159,7 @@ static int start_kymo(struct work_job *j, const struct work_queue_config *c, str
     ADD("--progress-fd");
     ADD(fd);
     ADD(j->system ? "--system" : "--ntff");
-    ADD(j->system ? j->system : j->ntff);
+    ADD(j->ntff);
     for (size_t i = 0; i < j->device_count; i++) {
         ADD("--device");
         ADD(j->devices[i]);

@@ -18,10 +18,10 @@ enum work_kind { WORK_PROFILE, WORK_PARENT, WORK_FLEET };
 struct work_job {
     enum work_kind kind;
     struct catalog_profile profile;
-    char *directory, *output; /* of its own; where the tables are made */
-    char *ntff, *manifest;    /* of a system profile, its ntrace.pb stands for the NTFF */
-    char *members;            /* of a parent: file that lists them */
-    char *system;                      /* the session's directory; NULL: a device profile */
+    char *directory, *output;          /* of its own; where the tables are made */
+    char *ntff, *manifest;             /* of a system profile, its ntrace.pb stands for the NTFF */
+    char *members;                     /* of a parent: file that lists them */
+    bool system;                       /* no device profile */
     char *devices[WORK_JOB_NEFFS_MAX]; /* NAME=NTFF of the session's device profiles */
     size_t device_count;
     char *neffs[WORK_JOB_NEFFS_MAX];

@@ -136,10 +136,10 @@ static const struct kymo_option rows[] = {
      .help = "device profile"},
     {.name = "system",
      .type = KYMO_OPTION_TEXT,
-     .arg = "DIR",
+     .arg = "DIR|FILE",
      .offset = offsetof(struct args, system),
      .help = "instead of --ntff: a session's directory, whose ntrace.pb, trace_info.pb, cpu_util.pb, host_mem.pb and "
-             "trace.json make a system profile"},
+             "trace.json make a system profile; or one of them, the others having the same beginning"},
     {.name = "device",
      .type = KYMO_OPTION_LIST,
      .arg = "NAME=NTFF",

@@ -20,7 +20,8 @@ struct system_device {
 };
 
 struct system_options {
-    const char *dir; /* holds ntrace.pb, trace_info.pb, cpu_util.pb, host_mem.pb and trace.json, or some of them */
+    const char *dir; /* holds ntrace.pb, trace_info.pb, cpu_util.pb, host_mem.pb and trace.json, or some of them; or one
+                        of those files, beside which the others have the same prefix (systrace_prefix) */
     const struct system_device *devices;
     size_t device_count;
     const char *manifest; /* NULL: none */

@@ -18,10 +18,20 @@ static bool is_there(const char *path)
     return stat(path, &st) == 0 && st.st_size > 0;
 }
 
+/* NULL: no memory. */
+static char *path_of(const struct system_job *j, const char *name)
+{
+    size_t n;
+    bool directory;
+    if (systrace_prefix(j->options->dir, &n, &directory) < 0)
+        return kymo_strdup(j->options->dir); /* which is not there, or none of the files */
+    return kymo_asprintf("%.*s%s%s", (int)n, j->options->dir, directory ? "/" : "", name);
+}
+
 static int open_file(struct system_job *j, enum systrace_kind kind, struct kymo_err *err)
 {
     struct kymo_err why = {0};
-    char *path KYMO_FREE = kymo_asprintf("%s/%s", j->options->dir, systrace_file_name(kind));
+    char *path KYMO_FREE = path_of(j, systrace_file_name(kind));
     if (!path)
         return kymo_err_set(err, -ENOMEM, "no memory for a path");
     if (!is_there(path))
@@ -48,7 +58,7 @@ static int open_file(struct system_job *j, enum systrace_kind kind, struct kymo_
 static int open_framework(struct system_job *j, struct kymo_err *err)
 {
     struct kymo_err why = {0};
-    char *path KYMO_FREE = kymo_asprintf("%s/%s", j->options->dir, TRACE_JSON_FILE);
+    char *path KYMO_FREE = path_of(j, TRACE_JSON_FILE);
     if (!path)
         return kymo_err_set(err, -ENOMEM, "no memory for a path");
     if (!is_there(path))
@@ -64,7 +74,8 @@ static int open_framework(struct system_job *j, struct kymo_err *err)
     return ring < 0 ? ring : 0;
 }
 
-/* <instance>_pid_<pid>/<timestamp> names both where the files do not. */
+/* <instance>_pid_<pid>/<timestamp> names both where the files do not, also where it has become a part of their names.
+ */
 static void name_by_path(struct system_job *j)
 {
     char real[PATH_MAX];
@@ -174,6 +185,10 @@ static void tell_missing(struct system_job *j)
 
 int system_open(struct system_job *j, struct kymo_err *err)
 {
+    size_t n;
+    bool directory;
+    if (systrace_prefix(j->options->dir, &n, &directory) < 0)
+        return kymo_err_set(err, -ENOENT, "%s is no directory and no file of a system trace", j->options->dir);
     int r = read_manifest(j, err);
     for (unsigned k = 0; k < SYSTRACE_KIND_MAX && r == 0; k++)
         r = open_file(j, (enum systrace_kind)k, err);

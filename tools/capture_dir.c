@@ -15,7 +15,6 @@
 #include "formats/neff/neff.h"
 #include "formats/ntff/ntff_reader.h"
 #include "formats/systrace/systrace_reader.h"
-#include "formats/systrace/trace_json.h"
 #include "proto/manifest_check.h"
 
 void capture_init(struct capture *c)
@@ -138,21 +137,14 @@ static bool ends_in(const char *name, const char *end)
     return n > k && !strcmp(name + n - k, end);
 }
 
-static bool is_system(const char *base)
-{
-    for (unsigned k = 0; k < SYSTRACE_KIND_MAX; k++)
-        if (!strcmp(base, systrace_file_name((enum systrace_kind)k)))
-            return true;
-    return !strcmp(base, TRACE_JSON_FILE);
-}
-
-/* The directory of the first such file; a capture has one session. */
+/* Any file of the first session stands for all of its files; a capture has one session. */
 static int find_system(struct capture *c, const char *path, struct kymo_err *err)
 {
-    const char *slash = strrchr(path, '/');
-    if (c->system || !is_system(slash ? slash + 1 : path))
+    size_t n;
+    bool directory;
+    if (c->system || systrace_prefix(path, &n, &directory) < 0 || directory)
         return 0;
-    c->system = slash ? kymo_strndup(path, (size_t)(slash - path)) : kymo_strdup(".");
+    c->system = kymo_strdup(path);
     return c->system ? 0 : no_memory(err);
 }
 

@@ -41,7 +41,7 @@ struct capture_neff {
 
 struct capture {
     char *manifest; /* path; NULL: none */
-    char *system;   /* directory with files of a system trace; NULL: none */
+    char *system;   /* a file of its system trace, beside which the others are; NULL: none */
     struct capture_ntff *ntffs;
     size_t ntff_count, ntff_cap;
     struct capture_neff *neffs;

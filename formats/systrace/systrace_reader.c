@@ -1,11 +1,13 @@
 #include "formats/systrace/systrace_reader.h"
 
 #include <errno.h>
-#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "formats/systrace/pb_stream.h"
+#include "formats/systrace/trace_json.h"
 #include "proto/pb_alloc.h"
 
 /* Numbers of the repeated fields that are read one by one; the rest of a root message is its head. */
@@ -29,6 +31,26 @@ const char *systrace_file_name(enum systrace_kind kind)
 {
     static const char *const names[] = {"ntrace.pb", "trace_info.pb", "cpu_util.pb", "host_mem.pb"};
     return names[kind];
+}
+
+static bool ends_in(const char *path, const char *name, size_t *ret_len)
+{
+    size_t n = strlen(path), k = strlen(name);
+    if (n < k || strcmp(path + n - k, name) != 0)
+        return false;
+    *ret_len = n - k;
+    return n == k || path[n - k - 1] == '/' || path[n - k - 1] == '-';
+}
+
+int systrace_prefix(const char *path, size_t *ret_len, bool *ret_directory)
+{
+    struct stat st;
+    *ret_len = strlen(path);
+    *ret_directory = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    for (int k = 0; !*ret_directory && k <= SYSTRACE_KIND_MAX; k++)
+        if (ends_in(path, k < SYSTRACE_KIND_MAX ? systrace_file_name((enum systrace_kind)k) : TRACE_JSON_FILE, ret_len))
+            return 0;
+    return *ret_directory ? 0 : -EINVAL;
 }
 
 static bool is_stats(const struct systrace_reader *r)

@@ -5,6 +5,8 @@
 #ifndef KYMO_FORMATS_SYSTRACE_SYSTRACE_READER_H
 #define KYMO_FORMATS_SYSTRACE_SYSTRACE_READER_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -18,6 +20,13 @@ enum systrace_kind { SYSTRACE_KIND_NTRACE, SYSTRACE_KIND_TRACE_INFO, SYSTRACE_KI
 
 /* The file's name in a session's directory. */
 const char *systrace_file_name(enum systrace_kind kind);
+
+/*
+ * The files of one session have one prefix: its directory, or, where a spool has put folders into names, "<folders>-".
+ * The prefix of a directory is itself with a slash, that of one of the files (trace.json too) what stands before its
+ * name. 0: its length in path, without the slash of a directory; -EINVAL: neither.
+ */
+int systrace_prefix(const char *path, size_t *ret_len, bool *ret_directory);
 
 struct systrace_reader;
 

@@ -229,6 +229,17 @@ def test_kymo_process_links_device_profiles(tmp_path):
     assert len(device) == 3
 
 
+def test_names_that_a_spool_has_flattened(golden, tmp_path):
+    """Folders become a part of the names: i-0123_pid_4711-17-ntrace.pb stands beside i-0123_pid_4711-17-cpu_util.pb."""
+    for f in GOLDEN.iterdir():
+        shutil.copy(f, tmp_path / f"i-9_pid_8-17-{f.name}")
+    tables = made(tmp_path / "i-9_pid_8-17-cpu_util.pb", tmp_path / "t")
+    assert rows(tables, "SystemProfileEvents") == rows(golden, "SystemProfileEvents")
+    run(BIN / "kymo", "process", "-d", tmp_path, "--output-file", tmp_path / "u")
+    assert rows(tmp_path / "u", "CpuUsage") == rows(golden, "CpuUsage")
+    assert process(tmp_path / "nothing", tmp_path / "v").returncode == 1
+
+
 def test_store_makes_system_profiles(tmp_path):
     """A capture in the store whose manifest lists a system trace has a catalogue row and a profile for it."""
     (session,) = simulate(tmp_path, "trn2", "trn2.48xlarge", 2, "--mode", "session")
