@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from profiles import BIN, LIMIT, make_neff, run
-from system_truth import compare, rows
-from truth import read_table
+from system_truth import compare, compare_events, rows
+from truth import read_table, read_tsv
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "systrace" / "v1"
 T0 = 1766072156592459482
@@ -211,6 +211,18 @@ def test_overflow_and_filters(tmp_path):
     (session,) = simulate(tmp_path / "b", "trn2", "trn2.48xlarge", 2, NEURON_RT_INSPECT_EVENT_FILTER_TYPE="hardware,nrt_execute")
     events = read_table(made(session, tmp_path / "b" / "t"), "SystemProfileEvents").to_pandas()
     assert set(events[events.trace_event_source != "framework"].name) == {"nrt_execute", "nc_exec_running", "timestamp_sync_point"}
+
+
+def test_a_trace_that_begins_later_knows_the_whole(tmp_path):
+    """Memory that was taken before is in total_bytes, its class is not known; what was asked of the devices is the truth."""
+    sessions = simulate(tmp_path, "trn2", "trn2.48xlarge", 2, "--mode", "session", "--capture-steps", "1")
+    (session,) = sessions
+    tables, truth = made(session, tmp_path / "t"), truth_of(tmp_path, session)
+    assert compare_events(tables, truth) == []
+    last = rows(tables, "SystemProfileHbmUsage")[-1]
+    assert last["unknown_bytes"] > 0
+    held = {r["kind"]: int(r["bytes"]) for r in read_tsv(truth / "memory.tsv")}
+    assert last["total_bytes"] == sum(held.values())
 
 
 def test_kymo_process_links_device_profiles(tmp_path):

@@ -158,6 +158,7 @@ static void release(void)
         detach(&rt.cores[i]);
     for (size_t i = 0; i < LIBNRT_MODELS_MAX; i++)
         rt.models[i] = model_free(rt.models[i]);
+    libnrt_trace_forget();
     kymo_free(rt.cores);
     rt.cores = NULL;
     rt.n_cores = 0;

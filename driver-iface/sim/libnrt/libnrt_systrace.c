@@ -21,6 +21,9 @@
 
 struct libnrt_trace libnrt_trace;
 
+/* Bytes by device and HBM, counted also while nothing is traced: a trace that begins later tells true totals. */
+static uint64_t (*held)[SYSTRACE_USAGE_MAX];
+
 static unsigned index_of(const struct libnrt_core *core)
 {
     return (unsigned)(core - rt.cores);
@@ -68,10 +71,8 @@ static int make(struct libnrt_trace *t, struct kymo_err *err)
     uint64_t limit = rt.inspect.sys_trace_max_events;
 
     limit = limit < EVENTS_MIN ? EVENTS_MIN : limit > EVENTS_MAX ? EVENTS_MAX : limit;
-    t->n_hbm = count_hbm();
     t->rings = KYMO_NEW_ARRAY(struct libnrt_trace_ring, rt.n_cores);
-    t->usage = kymo_calloc(t->n_hbm, sizeof *t->usage);
-    if (!t->rings || !t->usage)
+    if (!t->rings)
         return kymo_err_set(err, -ENOMEM, "no memory for a system trace");
     for (unsigned i = 0; i < rt.n_cores; i++)
         t->rings[i].limit = limit;
@@ -93,7 +94,6 @@ void libnrt_trace_begin(void)
     if (make(&t, &err) < 0) {
         libnrt_say("the system is not traced: %s", err.text);
         kymo_free(t.rings);
-        kymo_free(t.usage);
         return;
     }
     libnrt_trace = t;
@@ -114,7 +114,6 @@ void libnrt_trace_end(void)
     for (unsigned i = 0; i < rt.n_cores; i++)
         kymo_free(t->rings[i].events);
     kymo_free(t->rings);
-    kymo_free(t->usage);
     kymo_free(t->samples);
     *t = (struct libnrt_trace){0};
 }
@@ -143,6 +142,8 @@ static void pass(uint64_t ns)
 {
     struct libnrt_trace *t = &libnrt_trace;
 
+    if (!libnrt_trace_runs())
+        return;
     if (!t->start_ns || ns < t->start_ns)
         t->start_ns = ns;
     if (ns > t->end_ns)
@@ -329,8 +330,6 @@ void libnrt_trace_load(const struct libnrt_core *core, const struct nrt_model *m
     unsigned lnc = rt.hello.lnc;
     uint64_t call;
 
-    if (!libnrt_trace_runs())
-        return;
     pass(a->host_ns);
     call = libnrt_trace_call(core);
     if (load)
@@ -368,14 +367,18 @@ void libnrt_trace_tensor(const struct libnrt_core *core, uint64_t tensor, uint64
     unsigned lnc = rt.hello.lnc;
     uint64_t call;
 
-    if (!libnrt_trace_runs())
-        return;
     pass(a->host_ns);
     call = libnrt_trace_call(core);
     put(core, alloc ? SYSTRACE_tensor_alloc : SYSTRACE_tensor_free, INSTANT, a->host_ns, call,
         LIBNRT_TRACE_ARGS({LIBNRT_TRACE_TENSOR, tensor}, {LIBNRT_TRACE_SIZE, bytes},
                           {alloc ? LIBNRT_TRACE_NONE : LIBNRT_TRACE_REF_COUNT, 0}));
     libnrt_trace_memory(core, SYSTRACE_USAGE_TENSORS, alloc, (bytes + lnc - 1) / lnc * lnc, a->host_ns);
+}
+
+void libnrt_trace_forget(void)
+{
+    kymo_free(held);
+    held = NULL;
 }
 
 void libnrt_trace_memory(const struct libnrt_core *core, enum systrace_usage usage, bool alloc, uint64_t bytes,
@@ -385,16 +388,18 @@ void libnrt_trace_memory(const struct libnrt_core *core, enum systrace_usage usa
     enum systrace_event_type type = alloc ? SYSTRACE_dma_mem_alloc : SYSTRACE_dma_mem_dealloc;
     uint64_t call, total = 0, *used;
 
-    if (!libnrt_trace_runs() || bytes == 0)
+    if (!held)
+        held = kymo_calloc(count_hbm(), sizeof *held);
+    if (!held || bytes == 0)
         return;
     pass(host_ns);
-    used = libnrt_trace.usage[core->nd_idx * rt.arch->hbm_stacks + hbm];
+    used = held[core->nd_idx * rt.arch->hbm_stacks + hbm];
     for (unsigned u = 0; u < SYSTRACE_USAGE_MAX; u++)
         total += used[u];
     call = libnrt_trace_call(core);
     put(core, type, START, host_ns, call, LIBNRT_TRACE_ARGS({LIBNRT_TRACE_HBM, hbm}, {LIBNRT_TRACE_USAGE, usage}));
     if (!alloc && bytes > used[usage])
-        bytes = used[usage]; /* it was there before the trace began */
+        bytes = used[usage];
     used[usage] = alloc ? used[usage] + bytes : used[usage] - bytes;
     total = alloc ? total + bytes : total - bytes;
     put(core, type, STOP, host_ns, call,

@@ -70,8 +70,6 @@ struct libnrt_trace {
     struct libnrt_trace_sample *samples;
     size_t n_samples, samples_cap;
     uint64_t next_sample_ns, period_ns;
-    uint64_t (*usage)[SYSTRACE_USAGE_MAX]; /* bytes by device and HBM */
-    unsigned n_hbm;
 };
 
 extern struct libnrt_trace libnrt_trace;
@@ -100,7 +98,9 @@ void libnrt_trace_copy(const struct libnrt_core *core, bool to_device, uint64_t 
                        const struct sim_answer *a);
 void libnrt_trace_tensor(const struct libnrt_core *core, uint64_t tensor, uint64_t bytes, bool alloc,
                          const struct sim_answer *a);
-/* What the device process took, or gave back, for the core at host_ns. */
+/* The runtime has given everything back. */
+void libnrt_trace_forget(void);
+/* What the device process took, or gave back, for the core at host_ns. Counted whether a trace runs or not. */
 void libnrt_trace_memory(const struct libnrt_core *core, enum systrace_usage usage, bool alloc, uint64_t bytes,
                          uint64_t host_ns);
 
