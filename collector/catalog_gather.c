@@ -6,6 +6,8 @@
 #include "base/alloc.h"
 #include "collector/catalog_impl.h"
 
+/* System profiles are of no core: they have neither collectives to compare nor rows for the fleet. */
+#define OF_A_CORE " AND p.file NOT LIKE '%ntrace.pb' "
 #define COLUMNS "SELECT " CATALOG_PROFILE_COLUMNS " FROM profiles p JOIN captures c ON c.id = p.capture "
 #define PLANS_MAX 64 /* requests of one look; the others have the next */
 
@@ -87,7 +89,7 @@ static int carry_out(struct catalog *c, const struct plan *plan, int64_t now_ns,
     (void)snprintf(id, sizeof id, CATALOG_PARENT "%s", plan->request);
     int n = number(c,
                    "SELECT iif(sum(p.state='ready') > 0, count(*), 0) FROM profiles p JOIN captures c"
-                   " ON c.id=p.capture WHERE c.request=?1 AND c.kind='capture' AND ?2 IS NOT NULL",
+                   " ON c.id=p.capture WHERE c.request=?1 AND c.kind='capture' AND ?2 IS NOT NULL" OF_A_CORE,
                    plan->request, "", err);
     if (n < 2)
         return n < 0 ? n : 0;
@@ -155,8 +157,8 @@ int catalog_list_members(struct catalog *c, const char *request,
                          int (*each)(void *ctx, const struct catalog_profile *p), void *ctx, struct kymo_err *err)
 {
     sqlite3_stmt *s KYMO_CLEANUP(catalog_finalize) = NULL;
-    int r = catalog_prepare(c, &s, err, COLUMNS "WHERE c.request=? AND c.kind='capture' ORDER BY c.rank, p.name", "t",
-                            request);
+    int r = catalog_prepare(
+        c, &s, err, COLUMNS "WHERE c.request=? AND c.kind='capture'" OF_A_CORE "ORDER BY c.rank, p.name", "t", request);
     return r < 0 ? r : list(c, s, each, ctx, err);
 }
 
@@ -174,8 +176,8 @@ int catalog_next_fleet(struct catalog *c, int64_t before_ns, struct catalog_prof
 {
     sqlite3_stmt *s KYMO_CLEANUP(catalog_finalize) = NULL;
     int r = catalog_prepare(c, &s, err,
-                            COLUMNS "WHERE p.fleet='waiting' AND p.state='ready' AND p.fleet_ns < ?"
-                                    " ORDER BY p.fleet_ns, p.name LIMIT 1",
+                            COLUMNS "WHERE p.fleet='waiting' AND p.state='ready' AND p.fleet_ns < ?" OF_A_CORE
+                                    "ORDER BY p.fleet_ns, p.name LIMIT 1",
                             "i", before_ns);
     if (r == 0)
         r = catalog_step(c, s, err);
