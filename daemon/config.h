@@ -33,7 +33,7 @@ struct config_policy {
     uint64_t buffer_mb[CONFIG_BUFFERS]; /* 0: what the runtime does by itself */
     bool h2d_dma_off;
     bool system_trace; /* sessions trace the system too */
-    int learn; /* 1: rings that lost records grow at the job's next start */
+    int learn;         /* 1: rings that lost records grow at the job's next start */
     uint64_t hbm_budget;
 };
 enum config_mode { CONFIG_MODEL, CONFIG_CONTINUOUS, CONFIG_SESSION };

@@ -239,7 +239,7 @@ struct trace_json *trace_json_free(struct trace_json *t)
     if (!t)
         return NULL;
     kymo_file_close(t->fd);
-    free(t->event.args);
+    kymo_free(t->event.args);
     kymo_buf_done(&t->text);
     kymo_free(t->window);
     kymo_free(t->path);
@@ -370,8 +370,11 @@ static int take_args(struct trace_json *t, const json_t *args, struct kymo_err *
     e->has_sequence = take_integer(json_object_get(args, "nrt_sequence_id"), &sequence) && sequence >= 0;
     e->sequence = e->has_sequence ? (uint64_t)sequence : 0;
     take_id(e->stream, json_object_get(args, "stream"));
-    e->args = json_dumps(args, JSON_COMPACT | JSON_PRESERVE_ORDER);
-    return e->args ? 0 : kymo_err_set(err, -ENOMEM, "%s: no memory for an event", t->path);
+    size_t n = json_dumpb(args, NULL, 0, JSON_COMPACT | JSON_PRESERVE_ORDER);
+    e->args = n ? kymo_calloc(n + 1, 1) : NULL;
+    if (!e->args || json_dumpb(args, e->args, n, JSON_COMPACT | JSON_PRESERVE_ORDER) != n)
+        return kymo_err_set(err, -ENOMEM, "%s: no memory for an event", t->path);
+    return 0;
 }
 
 static int take_event(struct trace_json *t, const json_t *object, struct kymo_err *err)
@@ -412,7 +415,7 @@ int trace_json_next(struct trace_json *t, const struct trace_json_event **ret, s
     int c, r = skip_space(t, true, &c, err);
     if (r < 0)
         return r;
-    free(t->event.args);
+    kymo_free(t->event.args);
     t->event.args = NULL;
     if (c == ']')
         return 0;
