@@ -82,7 +82,19 @@ def make(directory):
     made.append(make_captured(directory / "captured", Cell("mlp", "trn2", 1, executions=2, small=True)))
     lossy = made[[cell.name for cell in CELLS].index("coverage-lost")]
     made.append(make_parent(directory / "ranks", lossy))
+    made += make_systems(directory, "model") + make_systems(directory, "session", "--async")
     return made + [make_fleet(directory / f"fleet-{k}", made[k]) for k in range(len(CELLS))]
+
+
+def make_systems(directory, mode, *options):
+    """System profiles of a simulated job, and the device profiles that they link."""
+    neff = profiles.make_neff(directory, "mlp", "trn2", 2, small=True)
+    work = directory / f"system-{mode}"
+    profiles.run(profiles.BIN / "kymo-sim", "run", "--instance", "trn2.48xlarge", "--lnc", 2, "--steps", 2, "--system", "--mode", mode,
+                 *options, "--neff", neff, "--output", work)
+    for session in (work / "captures").glob("*_pid_*/*"):
+        profiles.run(profiles.BIN / "kymo", "process", "-d", session, "--data-path", work)
+    return sorted((work / "profiles" / "global").iterdir())
 
 
 def says_something(column, kind, empty):
