@@ -12,6 +12,7 @@
 #ifndef KYMO_PIPELINE_CONSUMER_H
 #define KYMO_PIPELINE_CONSUMER_H
 
+#include "pipeline/cc_table.h"
 #include "pipeline/dma_rows.h"
 #include "pipeline/dma_transfers.h"
 #include "pipeline/instr_rows.h"
@@ -22,6 +23,7 @@ struct job;
 enum consumer_stage {
     CONSUMER_TRANSFERS, /* with packets */
     CONSUMER_HOST_TRANSFERS,
+    CONSUMER_COLLECTIVES,
     CONSUMER_SEMAPHORES,
     CONSUMER_INSTRUCTIONS,
 };
@@ -60,6 +62,15 @@ struct consumer_semaphore {
     bool is_semaphore, double_set_or_clear;
 };
 
+/* One row of CcOp. */
+struct consumer_collective {
+    int64_t id, start, end;
+    int64_t invocation;     /* of its stream */
+    const struct cc_op *op; /* NULL: the file does not describe it; valid during the stage */
+    int64_t trigger_start;
+    bool has_trigger;
+};
+
 struct consumer {
     const char *name;
     /* *ret NULL: nothing to do for this profile. */
@@ -68,6 +79,7 @@ struct consumer {
     int (*packets)(void *c, const struct consumer_packet *rows, size_t n, struct kymo_err *err);
     int (*transfers)(void *c, const struct consumer_transfer *rows, size_t n, struct kymo_err *err);
     int (*host_transfers)(void *c, const struct consumer_host_transfer *rows, size_t n, struct kymo_err *err);
+    int (*collectives)(void *c, const struct consumer_collective *rows, size_t n, struct kymo_err *err);
     int (*semaphores)(void *c, const struct consumer_semaphore *rows, size_t n, struct kymo_err *err);
     int (*instructions)(void *c, const struct instr_row *rows, size_t n, struct kymo_err *err);
     int (*end_stage)(void *c, enum consumer_stage stage, struct kymo_err *err);

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "base/alloc.h"
+#include "pipeline/core_barriers.h"
 #include "pipeline/crew.h"
 #include "pipeline/flow.h"
 #include "pipeline/hierarchy.h"
@@ -34,11 +35,12 @@ static const struct consumer *const all[] = {
     &series_flops,              /* FlopsUsage */
     &series_buffers,            /* SbufUsage, PsumUsage, SbufAllocation */
     &series_memory,             /* HbmUsageSummaryByType */
+    &core_barriers_consumer,    /* CoreBarriers */
     NULL,
 };
 _Static_assert(sizeof all / sizeof *all <= LIST_MAX, "queues are an array");
 
-enum kind { PACKETS, TRANSFERS, HOST_TRANSFERS, SEMAPHORES, INSTRUCTIONS, KINDS };
+enum kind { PACKETS, TRANSFERS, HOST_TRANSFERS, COLLECTIVES, SEMAPHORES, INSTRUCTIONS, KINDS };
 
 struct batch {
     enum kind kind;
@@ -48,6 +50,7 @@ struct batch {
         struct consumer_packet packets[BATCH];
         struct consumer_transfer transfers[BATCH];
         struct consumer_host_transfer host[BATCH];
+        struct consumer_collective collectives[BATCH];
         struct consumer_semaphore semaphores[BATCH];
         struct instr_row instructions[BATCH];
     } rows;
@@ -60,7 +63,7 @@ struct item {
 
 /* What one consumer has still to take. */
 struct queue {
-    struct item items[BATCHES + 4]; /* at most every batch, and the end of every stage */
+    struct item items[BATCHES + 8]; /* at most every batch, and the end of every stage */
     size_t first, count;
     bool running;
 };
@@ -91,6 +94,8 @@ static bool wants(const struct consumer *c, enum kind kind)
         return c->transfers;
     case HOST_TRANSFERS:
         return c->host_transfers;
+    case COLLECTIVES:
+        return c->collectives;
     case SEMAPHORES:
         return c->semaphores;
     case INSTRUCTIONS:
@@ -114,6 +119,8 @@ static int take(const struct consumers *c, size_t i, const struct item *item, st
         return one->transfers(state, b->rows.transfers, b->n, err);
     case HOST_TRANSFERS:
         return one->host_transfers(state, b->rows.host, b->n, err);
+    case COLLECTIVES:
+        return one->collectives(state, b->rows.collectives, b->n, err);
     case SEMAPHORES:
         return one->semaphores(state, b->rows.semaphores, b->n, err);
     default:
@@ -282,6 +289,7 @@ static int flush(struct consumers *c, enum kind kind, struct kymo_err *err)
 GATHER(packet, PACKETS, packets, struct consumer_packet)
 GATHER(transfer, TRANSFERS, transfers, struct consumer_transfer)
 GATHER(host_transfer, HOST_TRANSFERS, host, struct consumer_host_transfer)
+GATHER(collective, COLLECTIVES, collectives, struct consumer_collective)
 GATHER(semaphore, SEMAPHORES, semaphores, struct consumer_semaphore)
 GATHER(instruction, INSTRUCTIONS, instructions, struct instr_row)
 

@@ -24,6 +24,8 @@ int consumers_packet(struct consumers *c, const struct consumer_packet *row, str
 int consumers_transfer(struct consumers *c, const struct consumer_transfer *row, struct kymo_err *err) KYMO_MUST_CHECK;
 int consumers_host_transfer(struct consumers *c, const struct consumer_host_transfer *row,
                             struct kymo_err *err) KYMO_MUST_CHECK;
+int consumers_collective(struct consumers *c, const struct consumer_collective *row,
+                         struct kymo_err *err) KYMO_MUST_CHECK;
 int consumers_semaphore(struct consumers *c, const struct consumer_semaphore *row,
                         struct kymo_err *err) KYMO_MUST_CHECK;
 int consumers_instruction(struct consumers *c, const struct instr_row *row, struct kymo_err *err) KYMO_MUST_CHECK;

@@ -58,6 +58,8 @@ int job_report(struct job *j, enum process_stage stage, uint64_t done, uint64_t 
 /* The passes. */
 int job_dma(struct job *j, struct kymo_err *err) KYMO_MUST_CHECK;
 int job_host_dma(struct job *j, struct kymo_err *err) KYMO_MUST_CHECK;
+int job_cc(struct job *j, struct kymo_err *err) KYMO_MUST_CHECK;
+int cc_events_write(struct job *j, struct kymo_err *err) KYMO_MUST_CHECK; /* a part of job_cc */
 int job_instructions(struct job *j, struct kymo_err *err) KYMO_MUST_CHECK;
 
 #endif

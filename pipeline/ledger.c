@@ -79,6 +79,13 @@ static struct sums sums_of_dma(const struct input *in, const struct scan_ring *r
     return s;
 }
 
+static bool in_table_of_cc(const struct scan_ring *r, enum record_kind kind)
+{
+    if (r->ring.kind == NTFF__RING_KIND__RING_CC_CORE_INSTRUCTION)
+        return kind == RECORD_INSTRUCTION_START || kind == RECORD_INSTRUCTION_END || kind == RECORD_EXPLICIT;
+    return r->ring.kind == NTFF__RING_KIND__RING_CC_CORE_EVENT && kind == RECORD_EVENT_SEMAPHORE;
+}
+
 static struct sums sums_of(const struct input *in, const struct scan_ring *r, const struct ledger_ring *l,
                            enum record_kind kind)
 {
@@ -89,11 +96,13 @@ static struct sums sums_of(const struct input *in, const struct scan_ring *r, co
     bool in_table =
         (instruction && r->ring.kind == NTFF__RING_KIND__RING_INSTRUCTION && r->ring.pcore_idx < in->cores) ||
         (kind == RECORD_EVENT_SEMAPHORE && r->ring.kind == NTFF__RING_KIND__RING_EVENT &&
-         r->ring.pcore_idx < in->cores);
+         r->ring.pcore_idx < in->cores) ||
+        in_table_of_cc(r, kind);
     bool notice = kind == RECORD_HAM || kind == RECORD_ERROR || kind == RECORD_TPB_ERROR;
+    s.other = l->other[kind];
     if (kind == RECORD_UNKNOWN)
         s.unknown = s.stored;
-    else if (kind == RECORD_EXPLICIT)
+    else if (kind == RECORD_EXPLICIT && !in_table)
         s.other = s.stored - r->customs;
     else if (!in_table && !notice)
         s.other = s.stored;

@@ -21,6 +21,7 @@
 struct ledger_ring {
     uint64_t rows[RECORD_KIND_MAX]; /* records that became part of a row */
     uint64_t partial[RECORD_KIND_MAX];
+    uint64_t other[RECORD_KIND_MAX]; /* of kinds that have rows in this ring: records that have none */
 };
 
 #define LEDGER_LOSSES_MAX 4096 /* that are kept beside the table */

@@ -99,7 +99,7 @@ int partials_add(struct partials *p, struct partial one, struct kymo_err *err)
 
 static int write_row(struct parquet_row *row, const struct partial *e, const struct scan *scan, struct kymo_err *err)
 {
-    static const char *const kinds[] = {"instruction", "dma_packet", "host_dma"};
+    static const char *const kinds[] = {"instruction", "dma_packet", "host_dma", "collective", "cc_instruction"};
     const struct ntff_ring *ring = &scan->rings[e->ring].ring;
     char label[64], number[16];
     kymo_ring_label((enum kymo_ring)ring->kind, ring->pcore_idx, ring->engine_index, label, sizeof label);

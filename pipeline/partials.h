@@ -13,12 +13,18 @@
 #include "pipeline/pair.h"
 #include "pipeline/scan.h"
 
-enum partial_kind { PARTIAL_INSTRUCTION, PARTIAL_DMA_PACKET, PARTIAL_HOST_DMA };
+enum partial_kind {
+    PARTIAL_INSTRUCTION,
+    PARTIAL_DMA_PACKET,
+    PARTIAL_HOST_DMA,
+    PARTIAL_COLLECTIVE,
+    PARTIAL_CC_INSTRUCTION
+};
 
 struct partial {
     int64_t ts, id, pc;          /* pc -1: the record has none */
     uint32_t ring;               /* in scan.rings */
-    uint16_t engine;             /* enum kymo_engine, or DMA engine number */
+    uint16_t engine;             /* enum kymo_engine, DMA engine number or CC-core */
     uint8_t pcore, kind, reason; /* enum partial_kind, enum pair_reason */
     bool start_side;
 };

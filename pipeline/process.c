@@ -128,7 +128,7 @@ static int write_summary(struct job *j, struct kymo_err *err)
     struct summary_counts counts = {
         .records = j->scan.records,
         .rows = res->instructions + res->packets + res->transfers + res->host_transfers + res->semaphores +
-                res->throttles + res->errors + res->partials,
+                res->throttles + res->errors + res->partials + res->collectives + res->cc_instructions + res->cc_events,
     };
     const struct doubts_inputs doubts = {
         .scan = &j->scan, .in = j->in, .partials = res->partials, .unnamed = j->unnamed, .strays = j->strays};
@@ -185,6 +185,8 @@ static int run_passes(struct job *j, struct kymo_err *err)
         r = job_host_dma(j, err);
     if (r == 0)
         r = consumers_end_stage(j->consumers, CONSUMER_HOST_TRANSFERS, err);
+    if (r == 0)
+        r = job_cc(j, err);
     if (r == 0)
         r = job_report(j, PROCESS_SEMAPHORES, 0, j->scan.records, err);
     if (r == 0)

@@ -47,6 +47,7 @@ struct process_options {
 struct process_result {
     uint64_t records, instructions, packets, transfers, host_transfers, semaphores, throttles, errors, partials,
         warnings;
+    uint64_t collectives, cc_instructions, cc_events;
 };
 
 /*

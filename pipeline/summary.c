@@ -63,6 +63,10 @@ int summary_open(const char *dir, const struct statics *statics, struct summary 
     s->dma.all.ctx = &s->dma_active;
     if (r == 0)
         r = spill_open(dir, sizeof(struct span), &s->dma_active.spill, err);
+    totals_busy_init(&s->cc_ops, SUMMARY_OPEN_MAX, to_spill, &s->cc_active);
+    totals_busy_init(&s->cc_instructions, SUMMARY_OPEN_MAX, NULL, NULL);
+    if (r == 0)
+        r = spill_open(dir, sizeof(struct span), &s->cc_active.spill, err);
     s->loads = KYMO_NEW_ARRAY(struct summary_load, statics->queues->block_count + 1);
     if (r == 0 && !s->loads)
         r = kymo_err_set(err, -ENOMEM, "no memory for the blocks' sums");
@@ -87,6 +91,9 @@ struct summary *summary_free(struct summary *s)
             spill_free(s->active[pcore][e].spill);
         }
     }
+    totals_busy_done(&s->cc_ops);
+    totals_busy_done(&s->cc_instructions);
+    spill_free(s->cc_active.spill);
     totals_dma_done(&s->dma);
     spill_free(s->dma_active.spill);
     kymo_free(s->row_count);
@@ -184,6 +191,24 @@ int summary_packet(struct summary *s, struct summary_flow flow, int64_t start, i
     return failed(&s->dma_active, err);
 }
 
+int summary_collective(struct summary *s, int64_t start, int64_t end, struct kymo_err *err)
+{
+    int r = totals_busy_add(&s->cc_ops, start, end, 0);
+    if (r < 0)
+        return kymo_err_set(err, r, "too many collectives are open at once");
+    spans_advance(&s->cc_ops.active, start);
+    return failed(&s->cc_active, err);
+}
+
+int summary_cc_instruction(struct summary *s, int64_t start, int64_t end, int64_t wait, struct kymo_err *err)
+{
+    int r = totals_busy_add(&s->cc_instructions, start, end, wait);
+    if (r < 0)
+        return kymo_err_set(err, r, "too many CC-core instructions are open at once");
+    spans_advance(&s->cc_instructions.active, start);
+    return 0;
+}
+
 void summary_transfer(struct summary *s, uint32_t block, int64_t start, int64_t end, uint64_t bytes)
 {
     s->transfers++;
@@ -234,7 +259,11 @@ int summary_write(struct summary *s, const struct input *in, const struct timeli
     if (r < 0)
         return r;
     totals_dma_finish(&s->dma);
+    (void)spans_finish(&s->cc_ops.active);
+    (void)spans_finish(&s->cc_instructions.active);
     r = failed(&s->dma_active, err);
+    if (r == 0)
+        r = failed(&s->cc_active, err);
     if (r == 0)
         r = summary_active_write(s, dir, opt, err);
     if (r == 0)

@@ -36,6 +36,10 @@ struct summary_flow {
 int summary_packet(struct summary *s, struct summary_flow flow, int64_t start, int64_t end, uint64_t bytes,
                    struct kymo_err *err) KYMO_MUST_CHECK;
 void summary_transfer(struct summary *s, uint32_t block, int64_t start, int64_t end, uint64_t bytes);
+/* In order of start each. */
+int summary_collective(struct summary *s, int64_t start, int64_t end, struct kymo_err *err) KYMO_MUST_CHECK;
+int summary_cc_instruction(struct summary *s, int64_t start, int64_t end, int64_t wait,
+                           struct kymo_err *err) KYMO_MUST_CHECK;
 /* Notices of execution start and stop, and the span of all records. */
 struct totals_run *summary_run(struct summary *s);
 

@@ -6,7 +6,8 @@
 #include "formats/parquet/parquet_writer.h"
 #include "pipeline/summary_impl.h"
 
-#define SOURCES (INPUT_CORES_MAX * KYMO_ENGINE_MAX + 1)
+#define ENGINES (INPUT_CORES_MAX * KYMO_ENGINE_MAX)
+#define SOURCES (ENGINES + 2) /* DMA engines and collectives count, but have no rows */
 
 struct source {
     struct spill_reader reader;
@@ -45,7 +46,7 @@ struct table {
 static int open_table(struct table *t, const char *dir, const struct parquet_options *opt, struct kymo_err *err)
 {
     int r = parquet_writer_open(dir, kymo_schema_table(KYMO_T_ACTIVE_TIME), opt, &t->writer, err);
-    for (unsigned i = 0; i + 1 < SOURCES && r == 0; i++) {
+    for (unsigned i = 0; i < ENGINES && r == 0; i++) {
         const char *engine = kymo_engine_lower((enum kymo_engine)(i % KYMO_ENGINE_MAX));
         t->engines[i] = parquet_writer_string_id(t->writer, KYMO_ACTIVE_TIME_ENGINE, engine, strlen(engine), err);
         t->cores[i] = parquet_writer_int_id(t->writer, KYMO_ACTIVE_TIME_PCORE_IDX, i / KYMO_ENGINE_MAX, err);
@@ -92,7 +93,7 @@ static int merge(struct summary *s, struct source *sources, struct table *t, str
         struct span one = sources[best].at;
         r = spans_add(&all, one.start, one.end);
         spans_advance(&all, one.start);
-        if (r == 0 && best + 1 < SOURCES)
+        if (r == 0 && best < ENGINES)
             r = write_span(t, best, one, err);
         if (r == 0)
             r = advance(&sources[best], err);
@@ -109,10 +110,12 @@ int summary_active_write(struct summary *s, const char *dir, const struct parque
     if (!t)
         return kymo_err_set(err, -ENOMEM, "no memory for ActiveTime");
     int r = open_table(t, dir, opt, err);
-    for (unsigned i = 0; i + 1 < SOURCES && r == 0; i++)
+    for (unsigned i = 0; i < ENGINES && r == 0; i++)
         r = open_source(&sources[i], s->active[i / KYMO_ENGINE_MAX][i % KYMO_ENGINE_MAX].spill, err);
     if (r == 0)
-        r = open_source(&sources[SOURCES - 1], s->dma_active.spill, err);
+        r = open_source(&sources[ENGINES], s->dma_active.spill, err);
+    if (r == 0)
+        r = open_source(&sources[ENGINES + 1], s->cc_active.spill, err);
     if (r == 0)
         r = merge(s, sources, t, err);
     for (unsigned i = 0; i < SOURCES; i++)

@@ -27,7 +27,8 @@ struct summary {
     struct totals_busy core[INPUT_CORES_MAX][KYMO_ENGINE_MAX];
     struct totals_busy engine[KYMO_ENGINE_MAX]; /* both cores together */
     struct summary_spans active[INPUT_CORES_MAX][KYMO_ENGINE_MAX];
-    struct summary_spans dma_active;
+    struct summary_spans dma_active, cc_active;
+    struct totals_busy cc_ops, cc_instructions;
     struct totals_dma dma;
     struct totals_window exec;
     struct totals_run run;

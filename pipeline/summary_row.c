@@ -219,6 +219,18 @@ static void put_engines(struct put *p)
     }
 }
 
+static void put_collectives(struct put *p)
+{
+    const struct totals_busy *ops = &p->s->cc_ops, *instrs = &p->s->cc_instructions;
+    parquet_row_real(p->row, KYMO_SUMMARY_CC_OP_TIME, seconds(ops->time));
+    put_span(p, KYMO_SUMMARY_CC_OP_ACTIVE_TIME, KYMO_SUMMARY_CC_OP_ACTIVE_TIME_PERCENT, ops->active.total);
+    put_count(p, KYMO_SUMMARY_CC_OP_COUNT, ops->count);
+    parquet_row_real(p->row, KYMO_SUMMARY_CC_CORES_INSTRUCTION_TIME, seconds(instrs->time));
+    put_span(p, KYMO_SUMMARY_CC_CORES_INSTRUCTION_ACTIVE_TIME, KYMO_SUMMARY_CC_CORES_INSTRUCTION_ACTIVE_TIME_PERCENT,
+             instrs->active.total);
+    put_count(p, KYMO_SUMMARY_CC_CORES_INSTRUCTION_COUNT, instrs->count);
+}
+
 static void put_ops(struct put *p)
 {
     uint64_t matmuls = 0, activates = 0;
@@ -290,6 +302,7 @@ int summary_row_write(struct summary *s, const struct input *in, const struct ti
     put_memory(&p, in, &w, &z);
     put_dma(&p, in);
     put_engines(&p);
+    put_collectives(&p);
     put_ops(&p);
     put_own(&p, in, &w, counts->incomplete);
     r = parquet_row_end(p.row, err);

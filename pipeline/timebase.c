@@ -18,6 +18,8 @@ static void read_core(struct timebase *tb, unsigned pcore, const Ntff__NcTimesta
     tb->engine[pcore][KYMO_ENGINE_SYNC] = clock_of(t->tpb_sp);
     for (size_t i = 0; i < t->n_dma && i < 32; i++)
         tb->dma[pcore][i] = clock_of(t->dma[i]);
+    for (size_t i = 0; i < t->n_top_sp && i < TIMEBASE_CC_CORES; i++)
+        tb->cc[pcore][i] = clock_of(t->top_sp[i]);
     for (size_t i = 0; i < t->n_h2d_dma && i < KYMO_H2D_ENGINES_MAX; i++)
         tb->h2d[pcore][i] = clock_of(t->h2d_dma[i]);
 }
@@ -42,17 +44,31 @@ static const struct timebase_clock *usable(const struct timebase_clock *c)
     return c->actual_inc && c->expected_inc ? c : NULL;
 }
 
-/* Position of a host-device ring among those of its core: triples are listed in that order. */
-static unsigned h2d_position(const struct input *in, const struct ntff_ring *ring)
+/* Position of a ring among those of its kind and core: triples are listed in that order. */
+static unsigned position_of(const struct input *in, const struct ntff_ring *ring, Ntff__RingKind kind)
 {
     unsigned position = 0;
     for (size_t i = 0; i < ntff_reader_ring_count(in->ntff); i++) {
         const struct ntff_ring *other = ntff_reader_ring(in->ntff, i);
-        if (other->kind == NTFF__RING_KIND__RING_H2D_DMA && other->pcore_idx == ring->pcore_idx &&
-            other->engine_index < ring->engine_index)
+        if (other->kind == kind && other->pcore_idx == ring->pcore_idx && other->engine_index < ring->engine_index)
             position++;
     }
     return position;
+}
+
+static bool is_cc_ring(const struct ntff_ring *ring)
+{
+    return ring->kind == NTFF__RING_KIND__RING_CC_CORE_INSTRUCTION || ring->kind == NTFF__RING_KIND__RING_CC_CORE_EVENT;
+}
+
+/* CC-cores write as Sync does, by a clock of their own. */
+static struct timebase_ring of_cc_ring(const struct timebase *tb, const struct input *in, const struct ntff_ring *ring)
+{
+    struct timebase_ring r = {0};
+    unsigned position = position_of(in, ring, NTFF__RING_KIND__RING_CC_CORE_INSTRUCTION);
+    for (unsigned what = 0; what < 4 && position < TIMEBASE_CC_CORES; what++)
+        r.by_type[4 + 4 * KYMO_ENGINE_SYNC + what] = usable(&tb->cc[ring->pcore_idx][position]);
+    return r;
 }
 
 struct timebase_ring timebase_of_ring(const struct timebase *tb, const struct input *in, const struct ntff_ring *ring)
@@ -60,13 +76,15 @@ struct timebase_ring timebase_of_ring(const struct timebase *tb, const struct in
     struct timebase_ring r = {0};
     if (!tb->rescale || ring->pcore_idx >= in->cores)
         return r;
+    if (is_cc_ring(ring))
+        return of_cc_ring(tb, in, ring);
     for (unsigned e = 0; e < KYMO_ENGINE_MAX; e++)
         for (unsigned what = 0; what < 4; what++)
             r.by_type[4 + 4 * e + what] = usable(&tb->engine[ring->pcore_idx][e]);
     if (ring->kind == NTFF__RING_KIND__RING_DMA && ring->engine_index < 32)
         r.by_type[2] = usable(&tb->dma[ring->pcore_idx][ring->engine_index]);
     if (ring->kind == NTFF__RING_KIND__RING_H2D_DMA) {
-        unsigned position = h2d_position(in, ring);
+        unsigned position = position_of(in, ring, NTFF__RING_KIND__RING_H2D_DMA);
         if (position < KYMO_H2D_ENGINES_MAX)
             r.by_type[2] = usable(&tb->h2d[ring->pcore_idx][position]);
     }

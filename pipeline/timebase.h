@@ -12,6 +12,7 @@
 #include "pipeline/input.h"
 
 #define TIMEBASE_TYPES 32 /* record types */
+#define TIMEBASE_CC_CORES 64
 
 struct timebase_clock {
     uint64_t init, actual_inc, expected_inc;
@@ -25,6 +26,7 @@ struct timebase_ring {
 struct timebase {
     struct timebase_clock engine[INPUT_CORES_MAX][KYMO_ENGINE_MAX];
     struct timebase_clock dma[INPUT_CORES_MAX][32];
+    struct timebase_clock cc[INPUT_CORES_MAX][TIMEBASE_CC_CORES]; /* in order of their numbers */
     struct timebase_clock h2d[INPUT_CORES_MAX][KYMO_H2D_ENGINES_MAX];
     bool rescale;
     int64_t zero_ns; /* floor(first / 1000) */

@@ -7,8 +7,8 @@
 
 /*
  * Ring labels are those of kymo_ring_label, and of pipeline/system_*.c for a system profile, whose rows know of how
- * many records they were made. A row of Instruction, DmaPacket and HostDmaTransfer is made of two records, one of
- * SemaphoreUpdate, Throttle and Error of one.
+ * many records they were made. A row of Instruction, DmaPacket, HostDmaTransfer, CcOp and CcInstruction is made of two
+ * records, one of SemaphoreUpdate, CcSemaphoreUpdate, Throttle and Error of one.
  */
 #define TABLE_RECORDS                                                                                                  \
     "SELECT 'INSTRUCTION(nc' || coalesce(pcore_idx, 0) || ')' AS ring, 2 * count(*) AS records FROM Instruction "      \
@@ -17,6 +17,9 @@
     "UNION ALL SELECT 'DMA-E' || engine_idx || '(nc' || coalesce(pcore_idx, 0) || ')', 2 * count(*) FROM DmaPacket "   \
     "GROUP BY 1 "                                                                                                      \
     "UNION ALL SELECT 'H2D_DMA-E' || engine_idx, 2 * count(*) FROM HostDmaTransfer GROUP BY 1 "                        \
+    "UNION ALL SELECT 'CC_CORE_INSTRUCTION-' || core_idx, 2 * count(*) FROM CcOp GROUP BY 1 "                          \
+    "UNION ALL SELECT 'CC_CORE_INSTRUCTION-' || core_idx, 2 * count(*) FROM CcInstruction GROUP BY 1 "                 \
+    "UNION ALL SELECT 'CC_CORE_EVENT-' || core_idx, count(*) FROM CcSemaphoreUpdate GROUP BY 1 "                       \
     "UNION ALL SELECT ring, count(*) FROM Throttle GROUP BY 1 "                                                        \
     "UNION ALL SELECT ring, count(*) FROM Error GROUP BY 1 "                                                           \
     "UNION ALL SELECT CASE WHEN trace_event_source = 'framework' THEN 'trace.json' "                                   \

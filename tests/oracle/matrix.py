@@ -14,7 +14,7 @@ import resumable
 import truth
 
 LNC = {"trn1": (1,), "inf2": (1,), "trn2": (1, 2), "trn3": (1, 2)}
-MODELS = ("mlp", "attention")
+MODELS = ("mlp", "attention", "allreduce")
 
 THROTTLE = ("--throttle", "activity_0:1/4@5+30", "activity_1:6/8@0+1.5~4", "unknown:200/255@10+17.25#0", "activity_0:3/8@2+7#0")
 NOTICES = ("--notice", "nan@1~3", "inf@4.5", "sequencer_fatal@11", "sequencer_nonfatal@2", "semaphore@5", "event@6", "warning@7~5",
@@ -37,12 +37,19 @@ VARIANTS = (
     ("notices", 2, NOTICES, 1, True),
     ("seed", 2, ("--seed", "4711"), 1, True),
     ("nki", 2, (), 1, False),
+    # Collectives: another rank than the first, a rank that is late, and rings that fill.
+    ("cc-rank", 2, ("--rank", "3", "--slow-rank", "1:3"), 1, False),
+    ("cc-late", 2, ("--rank", "1", "--slow-rank", "1:3"), 1, False),
+    ("cc-tiny", 1500, ("--buffer", "CC_CORE_INSTRUCTION=1", "--buffer", "CC_CORE_EVENT=1"), 1, True),
+    ("cc-instruction-tiny", 200, ("--buffer", "INSTRUCTION=1"), 1, True),
 )
 DRIFT = ("drift", 2, ("--drift",), 1, False)
 
 
 def applies(name, model):
     """Which program fills which ring soonest: attention's is short and copies much, the MLP's does the rest."""
+    if name.startswith("cc-"):
+        return model == "allreduce"
     if name == "h2d-tiny":
         return model == "attention"
     if name == "nki":

@@ -9,7 +9,7 @@ import truth
 CELLS = ("mlp-trn1-lnc1-drift", "attention-inf2-lnc1-plain", "mlp-trn2-lnc2-plain", "attention-trn3-lnc1-plain",
          "mlp-trn2-lnc1-all-tiny", "attention-trn2-lnc1-h2d-tiny", "mlp-trn2-lnc1-h2d-off", "attention-trn1-lnc1-fail",
          "mlp-trn2-lnc1-no-dge", "mlp-trn2-lnc2-throttle", "attention-trn1-lnc1-notices",
-         "attention-trn2-lnc2-nki")
+         "attention-trn2-lnc2-nki", "allreduce-trn1-lnc1-drift", "allreduce-trn2-lnc2-cc-rank", "allreduce-trn3-lnc1-cc-late")
 
 
 @pytest.fixture(scope="session")

@@ -322,9 +322,106 @@ def check_series(p):
         p.equal(f"{name} is sorted by timestamp", True, at == sorted(at))
 
 
+def check_collectives(p):
+    true = [r for r in p.true("cc_ops") if whole(r)]
+    got = rows_of(p.tables, "CcOp")
+    bandwidth = lambda size, ns: None if ns <= 0 else size * 1e9 / ns
+    share = {"AllReduce": lambda n: 2 * (n - 1) / n, "AllGather": lambda n: (n - 1) / n, "ReduceScatter": lambda n: (n - 1) / n,
+             "AllToAll": lambda n: (n - 1) / n, "Permute": lambda n: 1.0, "Broadcast": lambda n: 1.0}
+    want = []
+    for r in true:
+        start, end = p.ts(r["start_ps"]), p.ts(r["end_ps"])
+        want.append((int(r["core_idx"]), int(r["stream_index"]), int(r["op_id"]), int(r["invocation"]), r["operation"], r["algorithm"],
+                     r["dtype"], int(r["num_elements"]), int(r["input_size"]), int(r["output_size"]), int(r["ranks"]),
+                     int(r["replica_group_id"]), r["replica_group"], start, end, end - start, r["trigger_engine"]))
+    p.differ("CcOp", want,
+             [(r["core_idx"], r["stream_index"], r["op_id"], r["invocation"], r["operation"], r["algorithm"], r["dtype"],
+               r["num_elements"], r["input_size"], r["output_size"], r["ranks"], r["replica_group_id"], r["replica_group"],
+               r["start_ts"], r["end_ts"], r["duration_ns"], r["trigger_engine"]) for r in got])
+    for r in got:
+        size, ns = max(r["input_size"], r["output_size"]), r["duration_ns"]
+        expected = bandwidth(size, ns)
+        if expected is None:
+            continue
+        bus = expected * share[r["operation"]](r["ranks"])
+        if abs(r["algorithm_bandwidth"] - expected) > expected * 1e-6 or abs(r["bus_bandwidth"] - bus) > bus * 1e-6:
+            p.differences.append(f"CcOp bandwidths of {r['op_id']}: {r['algorithm_bandwidth']}, {r['bus_bandwidth']} of {expected}, {bus}")
+    p.equal("CcOp is sorted by start_ts", True, [r["start_ts"] for r in got] == sorted(r["start_ts"] for r in got))
+    check_cc_triggers(p, true, got)
+    check_cc_instructions(p)
+
+
+def check_cc_triggers(p, true, got):
+    """Never a wrong trigger; without losses among the instructions never a missing one."""
+    key = lambda r, start: (int(r["op_id"]), int(r["invocation"]), start)
+    triggers = {key(r, p.ts(r["start_ps"])): p.ts(r["trigger_start_ps"]) for r in true}
+    lost = any(int(r["dropped"]) for r in p.true("rings") if r["ring"] == "INSTRUCTION")
+    wrong = []
+    for r in got:
+        expected = triggers.get(key(r, r["start_ts"]))
+        if r["trigger_start_ts"] != expected and not (lost and r["trigger_start_ts"] is None):
+            wrong.append((r["op_id"], r["invocation"], r["trigger_start_ts"], expected))
+        if r["trigger_start_ts"] is not None and r["cc_trigger_start_delay"] != r["start_ts"] - r["trigger_start_ts"]:
+            wrong.append((r["op_id"], r["cc_trigger_start_delay"]))
+    p.equal("CcOp.trigger_start_ts", [], wrong[:SHOWN])
+
+
+def check_cc_instructions(p):
+    true = [r for r in p.true("cc_instructions") if whole(r)]
+    got = rows_of(p.tables, "CcInstruction")
+    p.differ("CcInstruction",
+             [(int(r["core_idx"]), int(r["pc"]), r["description"], p.ts(r["start_ps"]), p.ts(r["end_ps"])) for r in true],
+             [(r["core_idx"], r["pc"], r["description"], r["start_ts"], r["end_ts"]) for r in got])
+    dropped = any(int(r["dropped"]) for r in p.true("rings") if r["ring"] == "CC_CORE_INSTRUCTION")
+    if not dropped:
+        p.differ("CcInstruction's collective",
+                 [(int(r["core_idx"]), p.ts(r["start_ps"]), int(r["invocation"])) for r in true],
+                 [(r["core_idx"], r["start_ts"], r["invocation"]) for r in got])
+    p.differ("CcSemaphoreUpdate",
+             [(int(r["core_idx"]), "AXI" if r["source"] == "AXI" else "CC-core", int(r["id"]), int(r["value"]), r["operation"],
+               p.ts(r["ts_ps"])) for r in p.true("cc_events") if r["stored"] == "1"],
+             [(r["core_idx"], r["update_source"], int(re.search(r"\d+", r["id"]).group()), r["value"], r["update_operation_type"],
+               r["timestamp"]) for r in rows_of(p.tables, "CcSemaphoreUpdate")])
+    check_cc_summary(p)
+
+
+def union(spans):
+    total, until = 0, None
+    for start, end in sorted(spans):
+        if until is None or start > until:
+            total += max(end - start, 0)
+        elif end > until:
+            total += end - until
+        until = end if until is None else max(until, end)
+    return total
+
+
+def check_cc_summary(p):
+    summary = rows_of(p.tables, "Summary")[0]
+    ops, instrs = rows_of(p.tables, "CcOp"), rows_of(p.tables, "CcInstruction")
+    close = lambda a, b: abs(a - b) <= max(abs(b) * 1e-6, 1e-9)
+    spans = [(r["start_ts"] + r["evt_wait_time_ns"], r["end_ts"]) for r in instrs]
+    for column, expected in (("cc_op_time", sum(r["duration_ns"] for r in ops)),
+                             ("cc_op_active_time", union((r["start_ts"], r["end_ts"]) for r in ops)),
+                             ("cc_cores_instruction_time", sum(r["duration_ns"] for r in instrs)),
+                             ("cc_cores_instruction_active_time", union(s for s in spans if s[1] > s[0]))):
+        p.equal(f"Summary.{column}", True, close(summary[column], expected / 1e9))
+    p.equal("Summary.cc_op_count", len(ops), summary["cc_op_count"])
+    p.equal("Summary.cc_cores_instruction_count", len(instrs), summary["cc_cores_instruction_count"])
+
+
+def check_barriers(p):
+    got = rows_of(p.tables, "CoreBarriers")
+    p.differ("CoreBarriers",
+             [(int(r["pcore_idx"]), r["engine"], int(r["compiler_pc"]), p.ts(r["start_ps"]), p.ts(r["end_ps"]))
+              for r in p.true("instructions") if whole(r) and r["compiler_opcode"] == "PSEUDO_CORE_BARRIER"],
+             [(r["pcore_idx"], r["engine_name"], r["compiler_pc"], r["start_ts"], r["end_ts"]) for r in got])
+
+
 def check_partials(p):
     want = Counter()
-    for name, kind in (("instructions", "instruction"), ("dma_packets", "dma_packet"), ("host_dma", "host_dma")):
+    for name, kind in (("instructions", "instruction"), ("dma_packets", "dma_packet"), ("host_dma", "host_dma"),
+                       ("cc_ops", "collective"), ("cc_instructions", "cc_instruction")):
         for r in p.true(name):
             if half(r):
                 side = "start" if r["start_stored"] == "1" else "end"
@@ -440,7 +537,7 @@ def compare(tables, truth):
     p = Profile(tables, truth)
     for check in (check_throttles, check_errors,
                   check_ledger, check_instructions, check_packets, check_host_dma, check_semaphores, check_partials, check_memory,
-                  check_series, check_flow, check_wait_causes, hierarchy.check):
+                  check_series, check_flow, check_wait_causes, hierarchy.check, check_collectives, check_barriers):
         check(p)
     return p.differences
 
