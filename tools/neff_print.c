@@ -239,6 +239,28 @@ static void put_engine(const struct neff_print *p, const struct neff_subgraph *s
     put_blocks(e, out);
 }
 
+static void put_layout(const struct neff_replica_layout *layout, FILE *out)
+{
+    for (size_t s = 0; s < layout->count; s++) {
+        (void)fprintf(out, "%s[", s ? " " : "");
+        for (size_t i = 0; i < layout->sets[s].count; i++)
+            (void)fprintf(out, "%s%u", i ? "," : "", layout->sets[s].ranks[i]);
+        (void)fputc(']', out);
+    }
+}
+
+static void put_collectives(const struct neff_subgraph *sg, FILE *out)
+{
+    if (!sg->world_size && !sg->replica_layout_count)
+        return;
+    (void)fprintf(out, "  collectives over %u ranks, %u streams\n", sg->world_size, sg->stream_count);
+    for (size_t i = 0; i < sg->replica_layout_count; i++) {
+        (void)fprintf(out, "    replica groups %zu: ", i);
+        put_layout(&sg->replica_layouts[i], out);
+        (void)fputc('\n', out);
+    }
+}
+
 static void put_subgraph(const struct neff_print *p, const struct neff_subgraph *sg, FILE *out)
 {
     (void)fprintf(out, "subgraph ");
@@ -248,6 +270,7 @@ static void put_subgraph(const struct neff_print *p, const struct neff_subgraph 
     (void)fprintf(out, ", physical core %u)\n", sg->pcore_idx);
     put_queues(sg, out);
     put_variables(sg, out);
+    put_collectives(sg, out);
     for (size_t i = 0; i < sg->engine_count; i++)
         if (p->engine == KYMO_ENGINE_INVALID || p->engine == sg->engines[i].engine)
             put_engine(p, sg, &sg->engines[i], out);

@@ -213,6 +213,35 @@ static int write_engine(const struct neff_print *p, const struct neff_subgraph *
     return r;
 }
 
+/* Layouts of replica groups: lists of lists of lists of ranks. */
+static json_t *layouts(const struct neff_subgraph *sg)
+{
+    json_t *all = json_array();
+    for (size_t l = 0; l < sg->replica_layout_count; l++) {
+        json_t *layout = json_array();
+        for (size_t s = 0; s < sg->replica_layouts[l].count; s++) {
+            const struct neff_replica_set *set = &sg->replica_layouts[l].sets[s];
+            json_t *ranks = json_array();
+            for (size_t i = 0; i < set->count; i++)
+                (void)json_array_append_new(ranks, json_integer(set->ranks[i]));
+            (void)json_array_append_new(layout, ranks);
+        }
+        (void)json_array_append_new(all, layout);
+    }
+    return all;
+}
+
+/* Only programs that have collectives say something of them. */
+static int write_collectives(const struct neff_subgraph *sg, FILE *out)
+{
+    if (!sg->world_size && !sg->replica_layout_count)
+        return 0;
+    int r = write_piece(out, ",\"world_size\":", number(sg->world_size));
+    if (r == 0)
+        r = write_piece(out, ",\"streams\":", number(sg->stream_count));
+    return r == 0 ? write_piece(out, ",\"replica_groups\":", layouts(sg)) : r;
+}
+
 static int write_subgraph(const struct neff_print *p, const struct neff_subgraph *sg, FILE *out)
 {
     int r = write_piece(out, "{\"name\":", text(sg->name));
@@ -220,6 +249,8 @@ static int write_subgraph(const struct neff_print *p, const struct neff_subgraph
         r = write_piece(out, ",\"definition\":", text(sg->definition));
     if (r == 0)
         r = write_piece(out, ",\"pcore_idx\":", number(sg->pcore_idx));
+    if (r == 0)
+        r = write_collectives(sg, out);
     (void)fputs(",\"queues\":[", out);
     for (size_t i = 0; i < sg->queue_count && r == 0; i++)
         r = write_piece(out, i ? "," : "", queue(&sg->queues[i]));

@@ -18,7 +18,7 @@ usage: tools/quickstart.sh [OPTION]...
   --lnc 1|2         physical cores per logical core (default 2 on Trn2 and Trn3, which alone have it; else 1)
   --ranks N         processes of the training job, one on each logical core (default 4)
   --steps N         training steps, at least 8 (default 20)
-  --model NAME      mlp or attention (default mlp)
+  --model NAME      mlp, attention or allreduce (default mlp)
   --no-install      take the packages as they are
   --programs DIR    use the programs in DIR instead of building
   --serve           leave collector and daemon running until Ctrl-C
@@ -73,7 +73,7 @@ cores=$((cores / lnc))
 [[ $ranks =~ ^[1-9][0-9]{0,5}$ ]] || wrong "--ranks $ranks: not a number from 1 to $cores"
 [ "$ranks" -le $cores ] || wrong "--ranks $ranks: $instance has $cores logical cores with LNC $lnc, and each rank takes one"
 [[ $steps =~ ^[1-9][0-9]{0,5}$ ]] && [ "$steps" -ge 8 ] || wrong "--steps $steps: not a number from 8 to 999999"
-[[ $model =~ ^(mlp|attention)$ ]] || wrong "--model $model: mlp or attention"
+[[ $model =~ ^(mlp|attention|allreduce)$ ]] || wrong "--model $model: mlp, attention or allreduce"
 [ -z "$programs" ] || [ -x "$programs/kymo" ] || wrong "--programs $programs: no kymo in it"
 
 # claim DIR: makes it our output. 1: a quickstart that still runs, or programs it left, have it. The lock is on our mark and

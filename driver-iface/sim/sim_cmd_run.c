@@ -206,6 +206,7 @@ static void set_capture_environment(const struct sim_run *j)
 static void set_environment(const struct sim_run *j, uint64_t rank)
 {
     const struct sim_run_args *a = &j->args;
+    char job[32];
 
     (void)setenv("KYMO_SIM_SOCKET", j->socket, 1);
     (void)setenv("KYMO_LIBNRT", j->library, 1);
@@ -213,6 +214,8 @@ static void set_environment(const struct sim_run *j, uint64_t rank)
     set_u64("RANK", rank);
     set_u64("LOCAL_RANK", rank);
     set_u64("WORLD_SIZE", a->ranks);
+    (void)snprintf(job, sizeof job, "127.0.0.1:%d", (int)getppid());
+    (void)setenv("NEURON_RT_ROOT_COMM_ID", job, 0); /* this process is one job */
     set_u64("NEURON_RT_VISIBLE_CORES", a->first_core + rank);
     set_u64("NEURON_LOGICAL_NC_CONFIG", a->host.lnc);
     if (j->sysfs[0])
@@ -248,11 +251,8 @@ static void start_rank_here(const struct sim_run *j, uint64_t rank)
     const struct {
         const char *name;
         uint64_t value;
-    } numbers[] = {{"--steps", a->steps},
-                   {"--rank", rank},
-                   {"--step-ms", a->step_ms},
-                   {"--helpers", a->helpers},
-                   {"--ballast", a->ballast}};
+    } numbers[] = {{"--steps", a->steps},     {"--rank", rank},          {"--ranks", a->ranks},
+                   {"--step-ms", a->step_ms}, {"--helpers", a->helpers}, {"--ballast", a->ballast}};
     char texts[sizeof numbers / sizeof *numbers][24];
     const char *argv[ARGS_MAX + KYMO_OPTION_LIST_MAX * 2];
     size_t n = 0;

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "driver-iface/sim/sim_gather.h"
 #include "driver-iface/sim/sim_ring.h"
 #include "driver-iface/sim/sim_truth.h"
 
@@ -64,6 +65,7 @@ struct sim_device {
     struct group *groups;
     size_t n_groups;
     struct sim_memory *memory;
+    struct sim_gather *gather;
 };
 
 static unsigned pcores_per_group(const struct sim_device_config *c)
@@ -112,6 +114,9 @@ int sim_device_new(const struct sim_device_config *config, struct sim_device **r
         return kymo_err_set(err, -ENOMEM, "no memory for the device");
     d->config = *config;
     (void)pthread_mutex_init(&d->owners, NULL);
+    d->gather = sim_gather_new();
+    if (!d->gather)
+        return kymo_err_set(err, -ENOMEM, "no memory for the device");
     r = sim_memory_new(&(struct sim_memory_config){.instance = config->instance,
                                                    .arch = config->arch,
                                                    .driver_version = config->driver_version,
@@ -138,6 +143,7 @@ struct sim_device *sim_device_free(struct sim_device *d)
     kymo_free(d->cores);
     kymo_free(d->groups);
     d->memory = sim_memory_free(d->memory);
+    d->gather = sim_gather_free(d->gather);
     (void)pthread_mutex_destroy(&d->owners);
     kymo_free(d);
     return NULL;
@@ -273,6 +279,8 @@ int sim_device_attach(struct sim_device *d, unsigned vnc, const void *owner, con
         return kymo_err_set(err, -EBUSY, "logical core %u belongs to another rank", vnc);
     (void)pthread_mutex_lock(&l->group->lock);
     r = make_core(d, l, how, err);
+    if (r == 0)
+        sim_core_reset_collectives(l->group->core, l->first_pcore);
     (void)pthread_mutex_unlock(&l->group->lock);
     if (r == 0)
         r = sim_device_take(d, vnc, SYSFS_KIND_RUNTIME_MEMORY, SIM_WIRE_RUNTIME_BYTES * d->config.lnc, err);
@@ -516,6 +524,18 @@ static uint64_t host_ns(const struct sim_device *d, const struct logical_core *l
     return d->config.boot_unix_ns + (ps - start_of(d, l->nd_idx)) / PS_PER_NS;
 }
 
+/* An execution came to its end; what the host hears of its times is by the core's own clock. */
+static void account(const struct sim_device *d, struct logical_core *l, struct sim_exec_result *ret)
+{
+    l->deeds.executions++;
+    l->deeds.failures += ret->status != 0;
+    l->deeds.busy_us += (ret->end_ps - ret->start_ps) / PS_PER_US;
+    ret->host_start_ns = host_ns(d, l, ret->start_ps);
+    ret->host_end_ns = host_ns(d, l, ret->end_ps);
+    ret->start_ps = raw_ps(l, ret->start_ps);
+    ret->end_ps = raw_ps(l, ret->end_ps);
+}
+
 int sim_device_execute(struct sim_device *d, unsigned vnc, struct sim_image *image, bool fail, uint64_t idle_ps,
                        struct sim_exec_result *ret, struct kymo_err *err)
 {
@@ -526,17 +546,93 @@ int sim_device_execute(struct sim_device *d, unsigned vnc, struct sim_image *ima
     idle(l, idle_ps);
     sim_core_set_slow(l->group->core, l->slow_factor);
     r = sim_core_execute(l->group->core, l->first_pcore, image, fail, ret, err);
-    if (r == 0) {
-        l->deeds.executions++;
-        l->deeds.failures += ret->status != 0;
-        l->deeds.busy_us += (ret->end_ps - ret->start_ps) / PS_PER_US;
-        ret->host_start_ns = host_ns(d, l, ret->start_ps);
-        ret->host_end_ns = host_ns(d, l, ret->end_ps);
-        ret->start_ps = raw_ps(l, ret->start_ps);
-        ret->end_ps = raw_ps(l, ret->end_ps);
-    }
+    if (r == 0)
+        account(d, l, ret);
     (void)pthread_mutex_unlock(&l->group->lock);
     return r;
+}
+
+/* One rank's part of a joint execution, on its own thread's stack. */
+struct part {
+    struct logical_core *core;
+    struct sim_image *image;
+    uint64_t idle_ps;
+    bool fail;
+    struct sim_exec_result *result;
+    struct kymo_err *err;
+    int error;
+};
+
+/* Locks of all members' groups, or none of them held. Always in the order of the groups, so that teams cannot block
+ * each other; a group with several members is locked once for each. */
+static void lock_groups(struct sim_device *d, void *const *all, unsigned n, bool take)
+{
+    for (size_t g = 0; g < d->n_groups; g++)
+        for (unsigned i = 0; i < n; i++) {
+            const struct part *p = all[i];
+
+            if (p->core->group != &d->groups[g])
+                continue;
+            (void)(take ? pthread_mutex_lock(&d->groups[g].lock) : pthread_mutex_unlock(&d->groups[g].lock));
+        }
+}
+
+/* On the thread of the last rank to come, for all. */
+static int run_joint(void *ctx, void *const *all, unsigned n)
+{
+    struct sim_device *d = ctx;
+    struct sim_joint_rank *ranks = KYMO_NEW_ARRAY(struct sim_joint_rank, n);
+    struct kymo_err err = {0};
+    int r = ranks ? 0 : -ENOMEM;
+
+    lock_groups(d, all, n, true);
+    for (unsigned i = 0; r == 0 && i < n; i++) {
+        const struct part *p = all[i];
+
+        idle(p->core, p->idle_ps);
+        ranks[i] = (struct sim_joint_rank){
+            .core = p->core->group->core,
+            .first_pcore = p->core->first_pcore,
+            .image = p->image,
+            .fail = p->fail,
+            .slow_factor = p->core->slow_factor,
+            .skew_ps = start_of(d, p->core->nd_idx) - BOOT_PS,
+            .result = p->result,
+            .err = p->err,
+        };
+    }
+    if (r == 0)
+        r = sim_core_execute_joint(ranks, n, &err);
+    for (unsigned i = 0; i < n; i++) {
+        struct part *p = all[i];
+
+        p->error = r < 0 ? r : ranks[i].error;
+        if (r < 0)
+            (void)kymo_err_set(p->err, r, "%s", ranks ? err.text : "no memory for a joint execution");
+        else if (p->error == 0)
+            account(d, p->core, p->result);
+    }
+    lock_groups(d, all, n, false);
+    kymo_free(ranks);
+    return 0;
+}
+
+int sim_device_execute_joint(struct sim_device *d, unsigned vnc, const struct sim_wire_comm *comm,
+                             struct sim_image *image, bool fail, uint64_t idle_ps, struct sim_exec_result *ret,
+                             struct kymo_err *err)
+{
+    struct kymo_err own = {0};
+    struct part p = {.core = &d->cores[vnc],
+                     .image = image,
+                     .idle_ps = idle_ps,
+                     .fail = fail,
+                     .result = ret,
+                     .err = err ? err : &own};
+    const struct sim_gather_place at = {
+        .job = comm->job, .rank = comm->rank, .world = comm->world, .timeout_ms = comm->timeout_ms};
+    int r = sim_gather_meet(d->gather, &at, &p, run_joint, d, err);
+
+    return r < 0 ? r : p.error;
 }
 
 int sim_device_host_copy(struct sim_device *d, unsigned vnc, bool to_device, uint64_t bytes, uint64_t idle_ps,

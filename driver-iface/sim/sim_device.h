@@ -71,6 +71,13 @@ int sim_device_freeze(struct sim_device *d, unsigned vnc, struct kymo_err *err) 
 void sim_device_thaw(struct sim_device *d, unsigned vnc);
 int sim_device_execute(struct sim_device *d, unsigned vnc, struct sim_image *image, bool fail, uint64_t idle_ps,
                        struct sim_exec_result *ret, struct kymo_err *err) KYMO_MUST_CHECK;
+/*
+ * The same for a program with collectives: waits until all ranks of the job have asked for it (bounded, -ETIMEDOUT),
+ * then all are executed together. A rank that is alone because its peers failed has NRT status 1200.
+ */
+int sim_device_execute_joint(struct sim_device *d, unsigned vnc, const struct sim_wire_comm *comm,
+                             struct sim_image *image, bool fail, uint64_t idle_ps, struct sim_exec_result *ret,
+                             struct kymo_err *err) KYMO_MUST_CHECK;
 int sim_device_host_copy(struct sim_device *d, unsigned vnc, bool to_device, uint64_t bytes, uint64_t idle_ps,
                          struct kymo_err *err) KYMO_MUST_CHECK;
 void sim_device_advance(struct sim_device *d, unsigned vnc, uint64_t idle_ps);

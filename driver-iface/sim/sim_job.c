@@ -74,6 +74,14 @@ static const struct kymo_option rows[] = {
      .max = SIM_JOB_STEP_MS_MAX,
      .offset = offsetof(struct sim_job, step_ms),
      .help = "begin a step every MS milliseconds"},
+    {.name = "ranks",
+     .type = KYMO_OPTION_U64,
+     .arg = "N",
+     .def = "1",
+     .min = 1,
+     .max = SIM_JOB_RANKS_MAX,
+     .offset = offsetof(struct sim_job, ranks),
+     .help = "ranks of the job, for programs with collectives"},
     {.name = "rank",
      .type = KYMO_OPTION_U64,
      .arg = "R",
@@ -234,6 +242,11 @@ static int make_tensors(struct run *x, struct model *m, const struct neff *neff,
     return r;
 }
 
+static bool has_collectives(const struct neff *neff)
+{
+    return neff_subgraph_count(neff) && neff_subgraph(neff, 0)->world_size > 1;
+}
+
 static int load_model(struct run *x, const char *path, struct kymo_err *err)
 {
     struct model *m = &x->models[x->n_models];
@@ -247,7 +260,12 @@ static int load_model(struct run *x, const char *path, struct kymo_err *err)
     if (r < 0)
         return r;
     x->n_models++;
-    r = check(x->api->nrt_load(bytes, n, 0, -1, &m->handle), path, err);
+    if (has_collectives(neff))
+        r = check(
+            x->api->nrt_load_collectives(bytes, n, 0, -1, (uint32_t)x->job->rank, (uint32_t)x->job->ranks, &m->handle),
+            path, err);
+    else
+        r = check(x->api->nrt_load(bytes, n, 0, -1, &m->handle), path, err);
     return r < 0 ? r : make_tensors(x, m, neff, err);
 }
 

@@ -19,9 +19,11 @@ enum sim_job_capture {
     SIM_JOB_SESSION,    /* an inspection session around the chosen steps */
 };
 
+#define SIM_JOB_RANKS_MAX 4096
+
 struct sim_job {
     struct kymo_option_list neffs;
-    uint64_t steps, rank;
+    uint64_t steps, rank, ranks;
     uint64_t first_step;           /* of this process; those before were another's */
     uint64_t step_ms;              /* real time from step to step; 0: none is kept */
     uint64_t helpers;              /* children after every so many steps; 0: none */

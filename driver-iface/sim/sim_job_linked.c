@@ -6,6 +6,7 @@
     X(nrt_init)                                                                                                        \
     X(nrt_close)                                                                                                       \
     X(nrt_load)                                                                                                        \
+    X(nrt_load_collectives)                                                                                            \
     X(nrt_unload)                                                                                                      \
     X(nrt_execute)                                                                                                     \
     X(nrt_tensor_allocate)                                                                                             \

@@ -17,11 +17,13 @@
 
 #define IDLE_PS_MAX (3600ull * 1000000000000ull)
 #define COPY_BYTES_MAX (1ull << 40)
+#define TIMEOUT_MS_MAX (24u * 3600u * 1000u)
 
 struct model {
     struct sim_image *image; /* NULL: free slot */
     unsigned vnc;
     uint64_t neff_bytes; /* stand for its constants (G) */
+    struct sim_wire_comm comm;
 };
 
 struct pending {
@@ -72,7 +74,10 @@ static int execute(struct rank *k, const struct pending *p, struct sim_wire_resu
     fail_unfinished(result, m);
     if (!m)
         return kymo_err_set(err, -EBADF, "model %llu is not loaded", (unsigned long long)p->model_id);
-    r = sim_device_execute(k->device, m->vnc, m->image, p->fail, p->idle_ps, &done, err);
+    if (sim_image_world(m->image) > 1)
+        r = sim_device_execute_joint(k->device, m->vnc, &m->comm, m->image, p->fail, p->idle_ps, &done, err);
+    else
+        r = sim_device_execute(k->device, m->vnc, m->image, p->fail, p->idle_ps, &done, err);
     if (r < 0)
         return r;
     result->start_ps = done.start_ps;
@@ -185,6 +190,21 @@ static int take_memory(struct rank *k, const struct model *m, struct kymo_err *e
     return r;
 }
 
+static int check_comm(const struct sim_image *image, const struct sim_wire_comm *comm, struct kymo_err *err)
+{
+    unsigned world = sim_image_world(image);
+
+    if (world == 1)
+        return 0;
+    if (!comm->world)
+        return kymo_err_set(err, -EINVAL, "the program has collectives over %u ranks: nrt_load_collectives loads it",
+                            world);
+    if (comm->world != world || comm->rank >= world || comm->timeout_ms > TIMEOUT_MS_MAX)
+        return kymo_err_set(err, -EINVAL, "the program has collectives over %u ranks, the job has %u (this is rank %u)",
+                            world, comm->world, comm->rank);
+    return 0;
+}
+
 static int op_load(struct rank *k, struct call *c)
 {
     struct model *slot = NULL;
@@ -202,7 +222,10 @@ static int op_load(struct rank *k, struct call *c)
         return r;
     slot->vnc = c->request->vnc;
     slot->neff_bytes = c->request->bytes;
-    r = take_memory(k, slot, &c->err);
+    slot->comm = c->request->comm;
+    r = check_comm(slot->image, &slot->comm, &c->err);
+    if (r == 0)
+        r = take_memory(k, slot, &c->err);
     if (r < 0) {
         sim_image_freep(&slot->image);
         return r;

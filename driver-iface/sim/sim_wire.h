@@ -31,7 +31,7 @@
     X(HELLO)     /* -> answer.hello */                                                                                 \
     X(ATTACH)    /* vnc, attach: takes a logical core; -EBUSY when another rank has it */                              \
     X(DETACH)    /* vnc */                                                                                             \
-    X(LOAD)      /* vnc, bytes, 1 fd: the NEFF as a memfd; -> model_id */                                              \
+    X(LOAD)      /* vnc, bytes, comm, 1 fd: the NEFF as a memfd; -> model_id */                                        \
     X(UNLOAD)    /* model_id */                                                                                        \
     X(ARM)       /* vnc, sizes, mode: starts tracing -> bytes, 1 fd: the area of sim_ring_layout */                    \
     X(RESTART)   /* vnc: counters and truth begin anew, untaken records are forgotten */                               \
@@ -69,6 +69,14 @@ struct sim_wire_attach {
     uint32_t reserved;
 };
 
+/* Whom a model's collectives are with; world 0: nobody. Ranks with the same job number meet. */
+struct sim_wire_comm {
+    uint64_t job;
+    uint32_t rank, world;
+    uint32_t timeout_ms; /* how long an execution waits for the other ranks */
+    uint32_t reserved;
+};
+
 struct sim_request {
     uint32_t magic;
     uint16_t version, op;
@@ -77,6 +85,7 @@ struct sim_request {
     uint64_t model_id, sequence, bytes, idle_ps;
     uint32_t ring, nc_idx, engine, mode; /* mode: enum ntff capture_mode */
     struct sim_wire_attach attach;
+    struct sim_wire_comm comm;
     uint64_t sizes[KYMO_RING_MAX];
     char name[SIM_WIRE_NAME_MAX + 1];
 };
@@ -111,7 +120,7 @@ struct sim_answer {
     char text[SIM_WIRE_TEXT_MAX];
 };
 
-_Static_assert(sizeof(struct sim_request) == 416, "both ends agree");
+_Static_assert(sizeof(struct sim_request) == 440, "both ends agree");
 _Static_assert(sizeof(struct sim_answer) == 544, "both ends agree");
 
 /* "EXECUTE"; NULL for a number without a name. */

@@ -1,4 +1,7 @@
 /* The JSON members and the streams alone. */
+#include <stdlib.h>
+
+#include "arch/cc.h"
 #include "base/alloc.h"
 #include "tests/fuzz/neff_files.h"
 
@@ -18,6 +21,11 @@ static void walk(const struct neff_subgraph *sg)
     }
     for (size_t i = 0; i < sg->var_count; i++)
         neff_touch_text(sg->vars[i].shape);
+    for (size_t l = 0; l < sg->replica_layout_count; l++)
+        for (size_t s = 0; s < sg->replica_layouts[l].count; s++)
+            for (size_t i = 0; i < sg->replica_layouts[l].sets[s].count; i++)
+                if (sg->replica_layouts[l].sets[s].ranks[i] >= KYMO_CC_RANKS_MAX)
+                    abort();
     for (size_t e = 0; e < sg->engine_count; e++)
         for (size_t i = 0; i < sg->engines[e].block_count; i++) {
             neff_touch_text(sg->engines[e].blocks[i].queue);

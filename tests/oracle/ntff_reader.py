@@ -176,7 +176,9 @@ def wire_of(schema, field):
     else:
         raise ValueError(f"proto: type {field.type} of {field.name}")
     if field.repeated and field.type not in schema.messages:
-        raise ValueError(f"proto: {field.name}: repeated scalars are not decoded here")
+        if wire != VARINT:
+            raise ValueError(f"proto: {field.name}: repeated {field.type} is not decoded here")
+        return BYTES  # packed
     return wire
 
 
@@ -265,7 +267,8 @@ def parse_into(message, data, at, end):
     wires = types.wires[message.kind]
     for number, wire, value in wire_fields(data, at, end):
         field = fields.get(number)
-        if number in wires and wires[number] != wire:
+        packable = field is not None and field.repeated and field.type not in types.messages
+        if number in wires and wires[number] != wire and not (packable and wire == VARINT):
             raise Refused(at, f"protobuf: field {number} has another wire type than the schema's")
         if number not in wires:
             if wire == BYTES:
@@ -282,6 +285,13 @@ def parse_into(message, data, at, end):
                     inner = Message(field.type)
             parse_into(inner, data, *value)
             value = inner
+        elif field.repeated and wire == VARINT:
+            message[field.name].append(value)
+        elif field.repeated:
+            at_value, end_value = value
+            while at_value < end_value:
+                one, at_value = varint(data, at_value, end_value)
+                message[field.name].append(one)
         elif field.type == "bytes":
             value = bytes(data[value[0] : value[1]])
         elif field.type == "string":
@@ -313,7 +323,7 @@ def plain(message):
         if value is None:
             continue
         if field.repeated:
-            value = [plain(v) for v in value]
+            value = [plain(v) for v in value] if field.type in types.messages else list(value)
         elif field.type in types.messages:
             value = plain(value)
         elif field.type in types.enums:

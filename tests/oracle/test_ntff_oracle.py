@@ -693,6 +693,7 @@ SIMULATED = {
     "trn3-fail": ([("attention", "trn3", 2, "--layers", 2)], 2, ["--dge", 1, "--fail"]),
     "full-rings": ([("mlp", "trn1", 1, "--layers", 1, "--batch", 512, "--repeat", 14)], 1,
                    ["--drift", "--buffer", "INSTRUCTION=1", "--buffer", "EVENT=1", "--buffer", "DMA=1", "--buffer", "H2D_DMA=0"]),
+    "collectives": ([("allreduce", "trn1", 1, "--layers", 1)], 1, ["--drift", "--rank", 2]),
     "session": ([("mlp", "trn2", 2, "--layers", 1), ("attention", "trn2", 2, "--layers", 1)], 2, ["--dge", 1]),
 }
 

@@ -65,6 +65,8 @@ struct libnrt_env {
     unsigned first_vnc, vnc_count; /* NEURON_RT_VISIBLE_CORES or _NUM_CORES; count 0: all */
     double slow_factor;            /* KYMO_SIM_SLOW_FACTOR */
     uint64_t sample_ms;            /* KYMO_SIM_SAMPLE_MS: between samples of the host; 1,000 as with the vendor's */
+    uint64_t job;                  /* from NEURON_RT_ROOT_COMM_ID: ranks that have the same one meet */
+    uint64_t timeout_s;            /* NEURON_RT_EXEC_TIMEOUT: how long an execution waits for the other ranks */
     uint64_t fail_execution;       /* KYMO_SIM_FAIL_EXECUTION: the n-th execution of this process fails; 0: none */
 };
 typedef const char *libnrt_getenv(void *ctx, const char *name);

@@ -281,8 +281,8 @@ static int make_memfd(const void *bytes, size_t size, struct kymo_err *err)
     return taken;
 }
 
-static int load_on_device(struct libnrt_core *core, const void *bytes, size_t size, struct sim_answer *ret,
-                          struct kymo_err *err)
+static int load_on_device(struct libnrt_core *core, const void *bytes, size_t size, const struct sim_wire_comm *comm,
+                          struct sim_answer *ret, struct kymo_err *err)
 {
     struct sim_request q;
     int fd KYMO_CLOSE = make_memfd(bytes, size, err);
@@ -291,6 +291,7 @@ static int load_on_device(struct libnrt_core *core, const void *bytes, size_t si
         return fd;
     libnrt_request(&q, SIM_OP_LOAD, core->vnc);
     q.bytes = size;
+    q.comm = *comm;
     return libnrt_call(&q, fd, ret, NULL, err);
 }
 
@@ -319,7 +320,8 @@ static unsigned count_instances(const struct nrt_model *m)
     return n;
 }
 
-static int load(struct libnrt_core *core, const void *bytes, size_t size, struct nrt_model **ret, struct kymo_err *err)
+static int load(struct libnrt_core *core, const void *bytes, size_t size, const struct sim_wire_comm *comm,
+                struct nrt_model **ret, struct kymo_err *err)
 {
     struct nrt_model *m KYMO_CLEANUP(model_freep) = KYMO_NEW(struct nrt_model);
     struct sim_answer a;
@@ -337,7 +339,8 @@ static int load(struct libnrt_core *core, const void *bytes, size_t size, struct
     memcpy(m->bytes, bytes, size);
     m->size = size;
     m->core = (unsigned)(core - rt.cores);
-    r = load_on_device(core, bytes, size, &a, err);
+    m->rank = comm->rank;
+    r = load_on_device(core, bytes, size, comm, &a, err);
     m->id = r == 0 ? a.model_id : 0;
     if (r == 0)
         r = read_model(m, err);
@@ -350,7 +353,8 @@ static int load(struct libnrt_core *core, const void *bytes, size_t size, struct
     return 0;
 }
 
-NRT_STATUS nrt_load(const void *neff, size_t size, int32_t vnc, int32_t vnc_count, nrt_model_t **model)
+static NRT_STATUS load_any(const void *neff, size_t size, int32_t vnc, const struct sim_wire_comm *comm,
+                           nrt_model_t **model)
 {
     struct kymo_err err = {0};
     struct libnrt_core *core;
@@ -358,7 +362,6 @@ NRT_STATUS nrt_load(const void *neff, size_t size, int32_t vnc, int32_t vnc_coun
     NRT_STATUS status = libnrt_enter();
     int r;
 
-    (void)vnc_count; /* deprecated: a NEFF takes one logical core */
     if (status != NRT_SUCCESS)
         return status;
     core = libnrt_core_of(vnc == -1 ? 0 : vnc);
@@ -369,21 +372,34 @@ NRT_STATUS nrt_load(const void *neff, size_t size, int32_t vnc, int32_t vnc_coun
     status = libnrt_attach(core);
     if (status != NRT_SUCCESS)
         return libnrt_leave(status);
-    r = load(core, neff, size, &m, &err);
+    r = load(core, neff, size, comm, &m, &err);
     if (r < 0) {
-        libnrt_say("nrt_load on core %u: %s", core->vnc, err.text);
+        libnrt_say("%s on core %u: %s", comm->world ? "nrt_load_collectives" : "nrt_load", core->vnc, err.text);
         return libnrt_leave(libnrt_status_of(r));
     }
     *model = m;
     return libnrt_leave(NRT_SUCCESS);
 }
 
+NRT_STATUS nrt_load(const void *neff, size_t size, int32_t vnc, int32_t vnc_count, nrt_model_t **model)
+{
+    (void)vnc_count; /* deprecated: a NEFF takes one logical core */
+    return load_any(neff, size, vnc, &(struct sim_wire_comm){0}, model);
+}
+
 NRT_STATUS nrt_load_collectives(const void *neff, size_t size, int32_t vnc, int32_t vnc_count, uint32_t ctx_device_id,
                                 uint32_t ctx_device_count, nrt_model_t **model)
 {
+    struct sim_wire_comm comm = {.rank = ctx_device_id, .world = ctx_device_count};
+
+    (void)vnc_count;
     if (ctx_device_count == 0 || ctx_device_id >= ctx_device_count)
         return NRT_INVALID;
-    return nrt_load(neff, size, vnc, vnc_count, model);
+    (void)pthread_mutex_lock(&rt.lock);
+    comm.job = rt.env.job;
+    comm.timeout_ms = (uint32_t)(rt.env.timeout_s * 1000);
+    (void)pthread_mutex_unlock(&rt.lock);
+    return load_any(neff, size, vnc, &comm, model);
 }
 
 NRT_STATUS nrt_unload(nrt_model_t *model)
@@ -501,7 +517,7 @@ NRT_STATUS nrt_get_instance_info(nrt_instance_info_t *info, size_t size)
     return NRT_SUCCESS;
 }
 
-/* Collectives are not simulated across ranks yet; building their communicator succeeds when its numbers make sense. */
+/* Ranks meet at each execution; there is nothing to build beforehand. */
 NRT_STATUS nrt_build_global_comm(int32_t vnc, uint32_t g_device_id, uint32_t g_device_count)
 {
     NRT_STATUS status = libnrt_enter();

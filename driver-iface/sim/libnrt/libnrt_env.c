@@ -9,6 +9,9 @@
 #include "driver-iface/sim/libnrt/libnrt.h"
 #include "formats/systrace/systrace_facts.h"
 
+#define EXEC_TIMEOUT_S 30
+#define EXEC_TIMEOUT_MAX_S 86400
+
 static int parse_u64(const char *name, const char *text, uint64_t max, uint64_t *ret, struct kymo_err *err)
 {
     char *end = NULL;
@@ -95,6 +98,17 @@ static int read_slow(libnrt_getenv *get, void *ctx, struct libnrt_env *e, struct
     return 0;
 }
 
+/* Ranks of one job name the same place to meet; any text will do. */
+static uint64_t read_job(libnrt_getenv *get, void *ctx)
+{
+    const char *text = get(ctx, "NEURON_RT_ROOT_COMM_ID");
+    uint64_t h = 14695981039346656037ull;
+
+    for (; text && *text; text++)
+        h = (h ^ (unsigned char)*text) * 1099511628211ull;
+    return h;
+}
+
 int libnrt_env_read(libnrt_getenv *get, void *ctx, struct libnrt_env *ret, struct kymo_err *err)
 {
     struct libnrt_env e = {.sample_ms = 1000};
@@ -117,8 +131,12 @@ int libnrt_env_read(libnrt_getenv *get, void *ctx, struct libnrt_env *ret, struc
         r = read_u64(get, ctx, "KYMO_SIM_SAMPLE_MS", 3600000, &e.sample_ms, err);
     if (r == 0 && e.sample_ms == 0)
         r = kymo_err_set(err, -EINVAL, "KYMO_SIM_SAMPLE_MS is 0");
+    e.timeout_s = EXEC_TIMEOUT_S;
+    if (r == 0)
+        r = read_u64(get, ctx, "NEURON_RT_EXEC_TIMEOUT", EXEC_TIMEOUT_MAX_S, &e.timeout_s, err);
     if (r < 0)
         return r;
+    e.job = read_job(get, ctx);
     e.lnc = (unsigned)lnc;
     *ret = e;
     return 0;

@@ -146,6 +146,25 @@ static bool add_h2d_clocks(const struct libnrt_core *core, unsigned nc, Ntff__Nc
     return true;
 }
 
+/* CC-cores by number, those that have a ring in this profile. */
+static bool add_cc_clocks(const struct libnrt_core *core, unsigned nc, Ntff__NcTimestampInfo *t)
+{
+    const struct libnrt_capture *c = core->capture;
+
+    t->top_sp = KYMO_NEW_ARRAY(Ntff__BlockTimestampInfo *, c->n_plan);
+    for (size_t i = 0; t->top_sp && i < c->n_plan; i++) {
+        Ntff__BlockTimestampInfo *b;
+
+        if (c->plan[i].ring != KYMO_RING_CC_CORE_INSTRUCTION || c->plan[i].nc_idx != nc)
+            continue;
+        b = make_clock(core, KYMO_RING_CC_CORE_INSTRUCTION, nc, c->plan[i].engine_index);
+        if (!b)
+            return false;
+        t->top_sp[t->n_top_sp++] = b;
+    }
+    return t->top_sp != NULL;
+}
+
 static bool add_clocks(const struct libnrt_core *core, Ntff__SubgraphInfo *g)
 {
     Ntff__NcTimestampInfo *t;
@@ -164,7 +183,7 @@ static bool add_clocks(const struct libnrt_core *core, Ntff__SubgraphInfo *g)
     t->tpb_pool = make_clock(core, KYMO_RING_INSTRUCTION, nc, KYMO_ENGINE_GPSIMD);
     t->tpb_sp = make_clock(core, KYMO_RING_INSTRUCTION, nc, KYMO_ENGINE_SYNC);
     return t->tpb_pe && t->tpb_act && t->tpb_dve && t->tpb_pool && t->tpb_sp && add_dma_clocks(core, nc, t) &&
-           add_h2d_clocks(core, nc, t);
+           add_h2d_clocks(core, nc, t) && (!g->cc_op_info || add_cc_clocks(core, nc, t));
 }
 
 static bool set_bytes(ProtobufCBinaryData *at, const uint8_t *data, size_t n)
