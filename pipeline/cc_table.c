@@ -10,8 +10,10 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 
-#define OPS_MAX (1u << 20)
-#define STREAMS_MAX 65536
+#define OPS_MAX (INPUT_NODES_MAX * KYMO_CC_OPS_MAX)
+#define STREAMS_MAX (INPUT_NODES_MAX * CC_STREAMS_PER_NODE)
+#define COMMS_MAX 4096     /* of one program that are looked at */
+#define TRIGGERS_MAX 65536 /* trigger instructions of one program that are looked at */
 #define TEXT_MAX (1u << 20) /* bytes of one layout's text; a longer one is left out */
 
 /* The core of a node that tells of its collectives. */
@@ -28,7 +30,7 @@ static const Ntff__SubgraphInfo *graph_of(const struct input *in, uint32_t node,
 
 static const Ntff__CollectivesCommInfo *comm_of(const Ntff__SubgraphInfo *g, uint64_t id)
 {
-    for (size_t i = 0; i < g->n_comm_info; i++)
+    for (size_t i = 0; i < g->n_comm_info && i < COMMS_MAX; i++)
         if (g->comm_info[i]->id == id)
             return g->comm_info[i];
     return NULL;
@@ -82,17 +84,21 @@ static int find_text(struct cc_table *t, const struct neff_subgraph *sg, struct 
     return make_text(t, &sg->replica_layouts[op->layout], &op->replica_group, err);
 }
 
-static int8_t find_engine(const struct input *in, const struct neff_subgraph *sg, uint64_t op_id)
+/* Engines of the node's collectives, by their triggers in the compiler's streams. */
+static void find_engines(struct cc_table *t, const struct input *in, const struct neff_subgraph *sg, uint32_t node)
 {
+    unsigned triggers = 0;
     for (size_t e = 0; sg && e < sg->engine_count; e++)
-        for (size_t i = 0; i < sg->engines[e].count; i++) {
+        for (size_t i = 0; i < sg->engines[e].count && triggers < TRIGGERS_MAX; i++) {
             const uint8_t *rec = sg->engines[e].code + i * KYMO_INSTR_SIZE;
             uint64_t id;
-            if (rec[0] == KYMO_OP_PSEUDO_TRIGGER_COLLECTIVE && kymo_layout_get(in->arch, rec, KYMO_F_ID, &id) &&
-                id == op_id)
-                return (int8_t)sg->engines[e].engine;
+            if (rec[0] != KYMO_OP_PSEUDO_TRIGGER_COLLECTIVE || !kymo_layout_get(in->arch, rec, KYMO_F_ID, &id))
+                continue;
+            uint32_t op = cc_table_find(t, node, id);
+            if (op != CC_NONE)
+                t->ops[op].engine = (int8_t)sg->engines[e].engine;
+            triggers++;
         }
-    return -1;
 }
 
 static void copy_name(char *to, size_t n, const char *name, const char *what, uint64_t number)
@@ -143,9 +149,9 @@ static int add_ops(struct cc_table *t, const struct input *in, uint32_t node, co
                    unsigned pcore, struct kymo_err *err)
 {
     const struct neff_subgraph *sg = input_subgraph(in, node, pcore);
-    for (size_t i = 0; i < g->cc_op_info->n_ops; i++) {
+    /* Records have ten bits for the number of a collective: what comes beyond cannot be meant by any. */
+    for (size_t i = 0; i < g->cc_op_info->n_ops && i < KYMO_CC_OPS_MAX; i++) {
         struct cc_op op = describe(g, g->cc_op_info->ops[i], node);
-        op.engine = find_engine(in, sg, (uint64_t)op.op_id);
         int r = find_text(t, sg, &op, err);
         if (r < 0)
             return r;
@@ -153,15 +159,19 @@ static int add_ops(struct cc_table *t, const struct input *in, uint32_t node, co
             return kymo_err_set(err, -ENOMEM, "no memory for %zu collectives", t->count + 1);
         t->ops[t->count++] = op;
     }
+    t->first[node + 1] = (uint32_t)t->count;
+    find_engines(t, in, sg, node);
     return 0;
 }
 
 static int add_streams(struct cc_table *t, uint32_t node, const Ntff__SubgraphInfo *g, struct kymo_err *err)
 {
+    uint64_t seen = 0; /* the first one of a number counts */
     for (size_t i = 0; i < g->n_stream_info; i++) {
         const Ntff__CollectivesStreamInfo *m = g->stream_info[i];
-        if (m->stream_index >= CC_STREAMS_PER_NODE)
+        if (m->stream_index >= CC_STREAMS_PER_NODE || seen >> m->stream_index & 1)
             continue;
+        seen |= 1ull << m->stream_index;
         if (kymo_grow((void **)&t->streams, &t->stream_cap, t->stream_count + 1, STREAMS_MAX, sizeof *t->streams) < 0)
             return kymo_err_set(err, -ENOMEM, "no memory for the streams of collectives");
         t->streams[t->stream_count++] = (struct cc_stream){
