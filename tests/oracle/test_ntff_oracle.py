@@ -89,7 +89,9 @@ def check_message(c, message, where):
             continue
         assert field.name in c, at
         said = c[field.name]
-        if field.repeated:
+        if field.repeated and field.type not in types.messages:
+            assert said == value, at
+        elif field.repeated:
             assert len(said) == len(value), at
             for n, (one, other) in enumerate(zip(said, value)):
                 check_message(one, other, f"{at}[{n}]")
