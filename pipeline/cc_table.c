@@ -12,8 +12,8 @@
 
 #define OPS_MAX (INPUT_NODES_MAX * KYMO_CC_OPS_MAX)
 #define STREAMS_MAX (INPUT_NODES_MAX * CC_STREAMS_PER_NODE)
-#define COMMS_MAX 4096     /* of one program that are looked at */
-#define TRIGGERS_MAX 65536 /* trigger instructions of one program that are looked at */
+#define COMMS_MAX 4096      /* of one program that are looked at */
+#define TRIGGERS_MAX 65536  /* trigger instructions of one program that are looked at */
 #define TEXT_MAX (1u << 20) /* bytes of one layout's text; a longer one is left out */
 
 /* The core of a node that tells of its collectives. */
