@@ -8,6 +8,7 @@
 
 struct work { /* sums over instructions */
     uint64_t hardware, transpose, adjusted, adjusted_transpose;
+    uint64_t nki, coverable; /* instructions from NKI kernels, and of the engines that kernels are about */
     uint64_t sbuf_read, sbuf_write, psum_read, psum_write, psum_to_sbuf, psum_to_sbuf_count;
 };
 
@@ -24,6 +25,11 @@ static struct work sum_work(const struct summary *s)
             continue;
         struct static_facts f;
         statics_facts(s->statics, &s->statics->rows[i], &f);
+        uint8_t engine = s->statics->rows[i].engine;
+        if (engine == KYMO_ENGINE_TENSOR || engine == KYMO_ENGINE_VECTOR || engine == KYMO_ENGINE_SCALAR) {
+            w.coverable += n;
+            w.nki += f.debug && f.debug->kernel_name ? n : 0;
+        }
         w.hardware += n * f.raw_flops;
         w.adjusted += n * f.adjusted_flops;
         w.transpose += f.transpose ? n * f.raw_flops : 0;
@@ -284,6 +290,9 @@ static void put_own(struct put *p, const struct input *in, const struct work *w,
     parquet_row_real(p->row, KYMO_SUMMARY_SBUF_RELOAD_RATIO,
                      formulas_ratio((double)s->spill_reload, (double)s->sbuf_write));
     parquet_row_real(p->row, KYMO_SUMMARY_SBUF_SAVE_RATIO, formulas_ratio((double)s->spill_save, (double)s->sbuf_read));
+    if (w->nki)
+        parquet_row_real(p->row, KYMO_SUMMARY_NKI_COVERAGE_PERCENT,
+                         formulas_percent((double)w->nki, (double)w->coverable));
     parquet_row_int(p->row, KYMO_SUMMARY_LOWER_BOUND, incomplete != NULL);
     parquet_row_string(p->row, KYMO_SUMMARY_LOWER_BOUND_REASON, incomplete);
 }

@@ -142,6 +142,43 @@ def test_names_missing(made):
     assert bands(made["attention"][0], "dma_names_missing") == []
 
 
+def test_collective_outliers(tmp_path):
+    """Those of one kind, type, size and number of ranks against their median, the lower one of an even number."""
+    ntff, neff, _ = profiles.make_ntff(tmp_path, Cell("allreduce", "trn2", 1, "outliers", 6))
+    tables = profiles.process(ntff, [neff], tmp_path / "tables", "--set", "collective_outlier_percent=1")
+    rows = columns(tables, "CcOp", "start_ts, end_ts, operation, dtype, num_elements, len(split(split(replica_group, ']')[1], ','))")
+    groups = {}
+    for row in rows:
+        groups.setdefault(row[2:], []).append(row[1] - row[0])
+    median = {key: sorted(d)[(len(d) - 1) // 2] for key, d in groups.items() if len(d) >= 4}
+    slow = [(s, e, 1) for s, e, *key in rows if tuple(key) in median and 100 * (e - s) > 101 * median[tuple(key)]]
+    got = bands(tables, "collective_outlier")
+    assert slow and [b[:3] for b in got] == near(slow, 0)
+    assert {b[3] for b in got} == {None} and all("median" in b[5] for b in got)
+    plain = profiles.process(ntff, [neff], tmp_path / "plain")
+    assert not (plain / "TimelineWarning.parquet").exists()  # nothing is worth a band at 50 %
+
+
+def test_nki_coverage(tmp_path):
+    """Only where a program has kernels: windows in which most of the three engines' instructions are not theirs."""
+    neff, ntff = tmp_path / "nki.neff", tmp_path / "nki.ntff"
+    profiles.run(profiles.BIN / "kymo-sim", "neff", "--model", "attention", "--arch", "trn2", "--lnc", 1, "--nki", "--output", neff)
+    profiles.run(profiles.BIN / "kymo-sim", "ntff", "--neff", neff, "--lnc", 1, "--executions", 2, "--dge", 1, "--output", ntff)
+    for percent in (50, 30):
+        tables = profiles.process(ntff, [neff], tmp_path / f"p{percent}", "--set", f"nki_coverage_percent={percent}", "--set", "window_us=50")
+        rows = columns(tables, "Instruction", "start_ts, end_ts, (kernel_instruction_name IS NULL)::INT, 1, engine")
+        rows = sorted((r[:4] for r in rows if r[4] in ("Tensor", "Vector", "Scalar")), key=lambda r: r[0])
+        want = windows(rows, 50 * US, 100 - percent)
+        assert want and [b[:3] for b in bands(tables, "low_nki_coverage")] == want
+        coverage, = columns(tables, "Summary", "nki_coverage_percent")[0]
+        assert coverage == pytest.approx(100 * (1 - sum(r[2] for r in rows) / len(rows)), rel=1e-6)
+
+
+def test_without_kernels_there_is_no_coverage(made):
+    for tables, _ in made.values():
+        assert bands(tables, "low_nki_coverage") == [] and columns(tables, "Summary", "nki_coverage_percent") == [(None,)]
+
+
 def test_host_dma_is_not_captured(made):
     (start, end, count, pcore, _, details), = bands(made["unnamed"][0], "host_dma_not_captured")
     last, = columns(made["unnamed"][0], "Metadata", "last_hw_timestamp - first_hw_timestamp")[0]
