@@ -226,7 +226,7 @@ static void process_devices(const struct args *a, struct process_forms *forms, c
     const struct capture_ntff *first = a->ntff ? &c->ntffs[c->ntff_count - 1] : c->ntffs;
     size_t n = a->ntff ? 1 : a->no_devices ? 0 : c->ntff_count;
     o->asked += n;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && !process_child_stopped(); i++) {
         if (is_readable(&first[i]) && process_one(a, forms, c, &first[i], n) == 0) {
             o->made++;
             keep_device(o, a, c, &first[i], n);
@@ -296,12 +296,12 @@ static int process_all(const struct args *a, struct process_forms *forms, const 
     if (code >= 0)
         return code;
     process_devices(a, forms, c, &o);
-    if (wants_system(a, forms, c))
+    if (wants_system(a, forms, c) && !process_child_stopped())
         process_system(a, forms, c, &o);
     if (o.failed && o.asked > 1)
         (void)fprintf(stderr, "kymo process: %zu of %zu profiles could not be made\n", o.failed, o.asked);
     outcome_done(&o);
-    return o.made && !o.failed ? 0 : 1;
+    return o.made && !o.failed && !process_child_stopped() ? 0 : 1;
 }
 
 int kymo_process_main(int argc, char **argv)
@@ -318,6 +318,7 @@ int kymo_process_main(int argc, char **argv)
     struct kymo_err err = {0};
     if (process_forms_init(&forms, &args.formats, args.output, args.data_path, &err) < 0)
         return usage_error(err.text);
+    process_child_catch_signals();
     capture_init(&capture);
     if (collect(&args, &capture, &err) < 0) {
         (void)fprintf(stderr, "kymo process: %s\n", err.text);

@@ -108,12 +108,43 @@ static char **make_argv(const struct process_child *c, const char *fd, const cha
     return argv;
 }
 
+static volatile sig_atomic_t stopped;
+static volatile pid_t child; /* 0: none */
+
+static void on_signal(int number)
+{
+    (void)number;
+    stopped = 1;
+    if (child > 0)
+        (void)kill(child, SIGTERM);
+}
+
+void process_child_catch_signals(void)
+{
+    static const int stops[] = {SIGTERM, SIGINT, SIGHUP};
+    const struct sigaction stop = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    struct sigaction old;
+    for (size_t i = 0; i < sizeof stops / sizeof *stops; i++)
+        if (sigaction(stops[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+            (void)sigaction(stops[i], &stop, NULL);
+}
+
+bool process_child_stopped(void)
+{
+    return stopped;
+}
+
 static int wait_for(pid_t pid, const char *program, struct kymo_err *err)
 {
     int status;
+    child = pid;
+    /* A signal that came before the child was known. */
+    if (stopped)
+        (void)kill(pid, SIGTERM);
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
             return kymo_err_set(err, -errno, "cannot wait for %s: %s", program, strerror(errno));
+    child = 0;
     if (WIFEXITED(status))
         return WEXITSTATUS(status);
     return kymo_err_set(err, -EINTR, "%s was ended by signal %d; nothing was written", program, WTERMSIG(status));
@@ -154,6 +185,9 @@ int process_child_run(const struct process_child *c, struct kymo_err *err)
         kymo_file_close(ends[0]);
         return r;
     }
+    child = pid;
+    if (stopped)
+        (void)kill(pid, SIGTERM);
     follow(ends[0], c->name);
     return wait_for(pid, "kymo-process", err);
 }

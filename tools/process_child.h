@@ -2,6 +2,7 @@
 #ifndef KYMO_TOOLS_PROCESS_CHILD_H
 #define KYMO_TOOLS_PROCESS_CHILD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,5 +27,12 @@ int process_child_run(const struct process_child *c, struct kymo_err *err) KYMO_
 
 /* Runs a program that is installed beside this one to its end. argv ends with NULL. As above. */
 int process_child_exec(const char *program, const char *const *argv, struct kymo_err *err) KYMO_MUST_CHECK;
+
+/*
+ * From now on SIGINT, SIGTERM and SIGHUP end the child instead of this process, which can then clean up. What is
+ * ignored, as nohup does, stays ignored.
+ */
+void process_child_catch_signals(void);
+bool process_child_stopped(void); /* one of them came */
 
 #endif

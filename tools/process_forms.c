@@ -128,7 +128,7 @@ int process_forms_make(const struct process_forms *f, const char *tables, const 
                        struct kymo_err *err)
 {
     int first = 0;
-    for (size_t i = 0; i < f->count; i++) {
+    for (size_t i = 0; i < f->count && !process_child_stopped(); i++) {
         int code = make_one(f, f->names[i], tables, name, several, err);
         first = first ? first : code;
     }

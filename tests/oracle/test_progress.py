@@ -3,7 +3,9 @@
 import os
 import pty
 import re
+import signal
 import subprocess
+import time
 
 import profiles
 
@@ -31,3 +33,17 @@ def test_bar(tmp_path):
     percents = [int(m[2]) for m in shown]
     assert percents == sorted(percents) and percents[-1] > 80
     assert said.endswith(b"\r\x1b[K") and all(len(line) < 80 for line in lines)
+
+
+def test_stopped(tmp_path):
+    """A signal to kymo process ends its children, and nothing is left: no scratch tables, no half result."""
+    ntff, neff, _ = profiles.make_ntff(tmp_path, profiles.Cell("mlp", "trn2", 2, executions=40))
+    before = set(tmp_path.iterdir())
+    for place in ("--output-format", "csv", "--output-file", tmp_path / "out"), ("--output-file", tmp_path / "out"):
+        with subprocess.Popen([profiles.BIN / "kymo", "process", "-n", neff, "-s", ntff, *place], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, text=True) as child:
+            time.sleep(0.3)
+            child.send_signal(signal.SIGTERM)
+            said = child.communicate(timeout=30)[1]
+        assert child.returncode == 1 and "stopped on request" in said
+        assert set(tmp_path.iterdir()) == before

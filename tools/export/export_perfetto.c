@@ -330,7 +330,7 @@ int export_perfetto(const struct export_profile *p, const struct export_perfetto
                     struct kymo_err *err)
 {
     struct drawing d = {.profile = p, .options = o, .err = err, .file = {.fd = -1}};
-    char *work KYMO_FREE = kymo_asprintf("%s.tmp", o->output);
+    char *work KYMO_FREE = kymo_asprintf("%s.tmp-%ld", o->output, (long)getpid());
     *ret_left_out = 0;
     if (!work)
         return kymo_err_set(err, -ENOMEM, "out of memory");
