@@ -46,7 +46,9 @@ struct table {
 
 static const char *core_suffix(const struct table *t, unsigned pcore, char out[16])
 {
-    (void)snprintf(out, 16, t->j->in->cores > 1 ? "(nc%u)" : "", pcore);
+    out[0] = 0;
+    if (t->j->in->cores > 1)
+        (void)snprintf(out, 16, "(nc%u)", pcore);
     return out;
 }
 

@@ -152,7 +152,7 @@ static int put_page(struct parquet_file *f, const struct parquet_chunk *c, const
                     enum parquet_encoding null_encoding, struct parquet_work *w, struct parquet_chunk_totals *t,
                     struct parquet_place *place, struct kymo_err *err)
 {
-    const uint8_t *body = c->data.data + p->off;
+    const uint8_t *body = c->data.data ? c->data.data + p->off : NULL;
     size_t raw = p->raw_len, len = p->len;
     int rc = 0;
 

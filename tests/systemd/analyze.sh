@@ -27,7 +27,7 @@ exposure()
     echo "$line (bound ${2:0:1}.${2:1})"
     systemd-analyze security --offline=yes --threshold="$2" "$work/$1" >"$work/report" 2>&1 || { cat "$work/report"; exit 1; }
 }
-exposure kymod.service 26
+exposure kymod.service 28
 exposure kymo-collector.service 15
 if command -v systemd-sysusers >/dev/null; then
     mkdir -p "$work/root/etc"

@@ -83,7 +83,7 @@ static void table_sizes(void **state)
         size_t columns, required;
     } expect[] = {
         {KYMO_T_INSTRUCTION, "Instruction", 55 + 3 + 4, 9},
-        {KYMO_T_SUMMARY, "Summary", 101, 0},
+        {KYMO_T_SUMMARY, "Summary", 101 + 8, 0},
         {KYMO_T_DMA_PACKET_AGGREGATED, "DmaPacketAggregated", 37, 26},
         {KYMO_T_METADATA, "Metadata", 38 + 14, 22},
         {KYMO_T_SCHEMA_FIELDS, "SchemaFields", 12, 6},
