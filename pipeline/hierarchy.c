@@ -61,7 +61,7 @@ static int open_layers(const struct job *j, void **ret, struct kymo_err *err)
         release(h);
         return r;
     }
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; h->items.list && i < n; i++)
         h->items.list[i] = item_of(h, (uint32_t)i, 0);
     h->items.count = h->items.cap = n;
     h->items.limit = intervals_limit(n);

@@ -71,7 +71,7 @@ static int finish(void *c, struct warnings *w, struct kymo_err *err)
 {
     const struct job *j = c;
     struct parquet_row *row;
-    int r = parquet_row_open(j->dir, kymo_schema_table(KYMO_T_HBM_USAGE_SUMMARY_BY_TYPE), &j->parquet, &row, err);
+    int r = parquet_row_open(j->dir, kymo_schema_table(KYMO_T_HBM_USAGE_SUMMARY_BY_TYPE), NULL, &row, err);
     if (r < 0)
         return r;
     for (unsigned pcore = 0; pcore < j->in->cores && r == 0; pcore++)

@@ -91,7 +91,7 @@ static int put_memory(struct system_job *j, struct hbms *h, struct parquet_row *
 
 int system_write_memory(struct system_job *j, struct kymo_err *err)
 {
-    struct parquet_row *row;
+    struct parquet_row *row = NULL;
     struct hbms h = {0};
     const void *m;
     int code, r = sort_spill_merge(j->memory, err);

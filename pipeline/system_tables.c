@@ -38,7 +38,7 @@ static int put_partial(const struct system_job *j, struct parquet_row *row, cons
 
 int system_write_partials(struct system_job *j, struct kymo_err *err)
 {
-    struct parquet_row *row;
+    struct parquet_row *row = NULL;
     const void *p;
     int code, r = sort_spill_merge(j->partials, err);
     if (r == 0)
@@ -165,7 +165,7 @@ static void count_file(struct system_ring *ring)
 
 int system_write_ledger(struct system_job *j, struct kymo_err *err)
 {
-    struct parquet_row *row;
+    struct parquet_row *row = NULL;
     int r = parquet_row_open(j->dir, kymo_schema_table(KYMO_T_LOSS_LEDGER), NULL, &row, err);
     if (r < 0)
         return r;
@@ -204,7 +204,7 @@ static void put_number(struct parquet_row *row, unsigned column, int64_t ns)
 
 int system_write_metadata(struct system_job *j, struct kymo_err *err)
 {
-    struct parquet_row *row;
+    struct parquet_row *row = NULL;
     int r = parquet_row_open(j->dir, kymo_schema_table(KYMO_T_SYSTEM_PROFILE_METADATA), NULL, &row, err);
     if (r < 0)
         return r;
@@ -286,7 +286,7 @@ static int link_device(struct system_job *j, struct parquet_row *row, const stru
 
 int system_write_devices(struct system_job *j, struct kymo_err *err)
 {
-    struct parquet_row *row;
+    struct parquet_row *row = NULL;
     int r = parquet_row_open(j->dir, kymo_schema_table(KYMO_T_DEVICE_PROFILE_LIST), NULL, &row, err);
     if (r < 0)
         return r;

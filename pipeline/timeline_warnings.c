@@ -15,14 +15,19 @@
 #include "pipeline/bands.h"
 #include "pipeline/formulas.h"
 #include "pipeline/job.h"
+#include "pipeline/outliers.h"
 
 #define US 1000 /* ns */
 
 struct core {
     struct crowds small;
     struct shares reloads, transposes;
-    struct bands unnamed; /* packets of dynamic DMAs without names */
+    struct shares foreign; /* instructions that are from no NKI kernel */
+    struct bands unnamed;  /* packets of dynamic DMAs without names */
 };
+
+/* Coverage is a matter of the tensor, vector and scalar engines. */
+enum nki { NKI_NO_MATTER, NKI_FROM_KERNEL, NKI_FOREIGN };
 
 /* A row to come. */
 struct row {
@@ -38,6 +43,10 @@ struct state {
     const struct job *j;
     struct core cores[INPUT_CORES_MAX];
     float *transposes, *flops; /* of each static row */
+    uint8_t *attribution;      /* enum nki, of each static row */
+    bool has_nki;
+    struct outliers *collectives; /* NULL: there are none */
+    struct bands slow;
     struct row *rows;
     size_t row_count, row_cap;
 };
@@ -49,10 +58,14 @@ static void warnings_free_state(void *ctx)
         crowds_done(&s->cores[p].small);
         shares_done(&s->cores[p].reloads);
         shares_done(&s->cores[p].transposes);
+        shares_done(&s->cores[p].foreign);
         bands_done(&s->cores[p].unnamed);
     }
     kymo_free(s->transposes);
     kymo_free(s->flops);
+    kymo_free(s->attribution);
+    outliers_free(s->collectives);
+    bands_done(&s->slow);
     kymo_free(s->rows);
     kymo_free(s);
 }
@@ -62,13 +75,20 @@ static int take_statics(struct state *s, struct kymo_err *err)
     const struct statics *all = &s->j->statics;
     s->transposes = KYMO_NEW_ARRAY(float, all->count + 1);
     s->flops = KYMO_NEW_ARRAY(float, all->count + 1);
-    if (!s->transposes || !s->flops)
+    s->attribution = KYMO_NEW_ARRAY(uint8_t, all->count + 1);
+    if (!s->transposes || !s->flops || !s->attribution)
         return kymo_err_set(err, -ENOMEM, "no memory for the warnings of the timeline");
     for (size_t i = 0; i < all->count; i++) {
         struct static_facts f;
-        if (all->rows[i].engine != KYMO_ENGINE_TENSOR)
+        uint8_t engine = all->rows[i].engine;
+        if (engine != KYMO_ENGINE_TENSOR && engine != KYMO_ENGINE_VECTOR && engine != KYMO_ENGINE_SCALAR)
             continue;
         statics_facts(all, &all->rows[i], &f);
+        bool nki = f.debug && f.debug->kernel_name;
+        s->attribution[i] = nki ? NKI_FROM_KERNEL : NKI_FOREIGN;
+        s->has_nki |= nki;
+        if (engine != KYMO_ENGINE_TENSOR)
+            continue;
         s->flops[i] = (float)f.raw_flops;
         s->transposes[i] = f.transpose ? s->flops[i] : 0;
     }
@@ -80,6 +100,7 @@ static int open_core(struct core *c, const struct settings *set, struct kymo_err
     int64_t window = (int64_t)set->window_us * US;
     shares_init(&c->reloads, window, (double)set->spill_reload_percent, set->bands_max);
     shares_init(&c->transposes, window, (double)set->transpose_percent, set->bands_max);
+    shares_init(&c->foreign, window, 100 - (double)set->nki_coverage_percent, set->bands_max);
     bands_init(&c->unnamed, window, set->bands_max);
     return crowds_init(&c->small, set->small_dma_count, (int64_t)set->small_dma_window_us * US,
                        (unsigned)set->small_dma_percent, set->bands_max, err);
@@ -94,6 +115,7 @@ static int warnings_open(const struct job *j, void **ret, struct kymo_err *err)
     int r = take_statics(s, err);
     for (unsigned p = 0; p < INPUT_CORES_MAX && r == 0; p++)
         r = open_core(&s->cores[p], &j->settings, err);
+    bands_init(&s->slow, 0, j->settings.bands_max);
     if (r < 0) {
         warnings_free_state(s);
         return r;
@@ -147,10 +169,33 @@ static int take_instructions(void *ctx, const struct instr_row *rows, size_t n, 
     int r = 0;
     for (size_t i = 0; i < n && r == 0; i++) {
         uint32_t at = rows[i].row;
+        struct core *c = &s->cores[s->j->statics.rows[at].pcore];
         if (s->flops[at] > 0)
-            r = shares_add(&s->cores[s->j->statics.rows[at].pcore].transposes, rows[i].start, rows[i].end,
-                           s->transposes[at], s->flops[at], err);
+            r = shares_add(&c->transposes, rows[i].start, rows[i].end, s->transposes[at], s->flops[at], err);
+        if (r == 0 && s->has_nki && s->attribution[at])
+            r = shares_add(&c->foreign, rows[i].start, rows[i].end, s->attribution[at] == NKI_FOREIGN, 1, err);
     }
+    return r;
+}
+
+/* Collectives of one kind, size and number of ranks are a group, wherever they stand in the program. */
+static uint64_t group_of(const struct cc_op *op)
+{
+    const uint64_t parts[] = {op->kind, op->dtype, (uint64_t)op->num_elements, (uint64_t)op->ranks};
+    uint64_t h = 1469598103934665603ull;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        h = (h ^ parts[i]) * 1099511628211ull;
+    return h;
+}
+
+static int take_collectives(void *ctx, const struct consumer_collective *rows, size_t n, struct kymo_err *err)
+{
+    struct state *s = ctx;
+    int r = s->collectives ? 0 : outliers_open(s->j->dir, &s->collectives, err);
+    for (size_t i = 0; i < n && r == 0; i++)
+        if (rows[i].op)
+            r = outliers_add(s->collectives, &(struct outliers_event){group_of(rows[i].op), rows[i].start, rows[i].end},
+                             err);
     return r;
 }
 
@@ -229,6 +274,46 @@ static int transpose_rows(struct state *s, unsigned pcore, struct kymo_err *err)
                     "inputs and weights, or a transpose by DMA, leaves the engine to the model.",
                     formulas_percent(b->rows[i].part, b->rows[i].whole), b->rows[i].count);
     }
+    return r;
+}
+
+static int coverage_rows(struct state *s, unsigned pcore, struct kymo_err *err)
+{
+    const struct bands *b = &s->cores[pcore].foreign.bands;
+    int r = 0;
+    for (size_t i = 0; i < b->count && r == 0; i++) {
+        const struct row row = row_of("low_nki_coverage", "Low NKI coverage", &b->rows[i], pcore);
+        r = add_row(s, &row, err,
+                    "Only %.1f %% of the instructions of the tensor, vector and scalar engines here come from NKI "
+                    "kernels; %" PRIu64 " do not. What the compiler made of the rest may be worth a kernel.",
+                    100 - formulas_percent(b->rows[i].part, b->rows[i].whole), b->rows[i].count);
+    }
+    return r;
+}
+
+static int take_outlier(void *ctx, const struct outliers_event *e, int64_t median, struct kymo_err *err)
+{
+    struct state *s = ctx;
+    const struct band one = {
+        .start = e->start, .end = e->end, .count = 1, .part = (double)(e->end - e->start), .whole = (double)median};
+    return bands_add(&s->slow, one, err);
+}
+
+static int collective_rows(struct state *s, uint64_t *joined, struct kymo_err *err)
+{
+    int r = s->collectives
+                ? outliers_each(s->collectives, s->j->settings.collective_outlier_percent, take_outlier, s, err)
+                : 0;
+    for (size_t i = 0; i < s->slow.count && r == 0; i++) {
+        const struct band *b = &s->slow.rows[i];
+        struct row row = row_of("collective_outlier", "Collective outlier", b, 0);
+        row.pcore = -1;
+        r = add_row(s, &row, err,
+                    "%" PRIu64 " collectives here took %.1f times the median of those of their kind, size and ranks "
+                    "(%.1f us instead of %.1f us). Look for the rank that arrives last, and for traffic beside them.",
+                    b->count, formulas_ratio(b->part, b->whole), b->part / 1e3, b->whole / 1e3);
+    }
+    *joined += s->slow.joined;
     return r;
 }
 
@@ -347,6 +432,8 @@ static int make_rows(struct state *s, uint64_t *joined, struct kymo_err *err)
         if (r == 0)
             r = shares_finish(&c->transposes, err);
         if (r == 0)
+            r = shares_finish(&c->foreign, err);
+        if (r == 0)
             r = small_rows(s, p, err);
         if (r == 0)
             r = reload_rows(s, p, err);
@@ -354,8 +441,13 @@ static int make_rows(struct state *s, uint64_t *joined, struct kymo_err *err)
             r = transpose_rows(s, p, err);
         if (r == 0)
             r = unnamed_rows(s, p, err);
-        *joined += c->small.bands.joined + c->reloads.bands.joined + c->transposes.bands.joined + c->unnamed.joined;
+        if (r == 0)
+            r = coverage_rows(s, p, err);
+        *joined += c->small.bands.joined + c->reloads.bands.joined + c->transposes.bands.joined + c->unnamed.joined +
+                   c->foreign.bands.joined;
     }
+    if (r == 0)
+        r = collective_rows(s, joined, err);
     if (r == 0)
         r = all_throttling(s, joined, err);
     for (size_t i = 0; i < s->j->scan.count && r == 0; i++)
@@ -414,6 +506,7 @@ const struct consumer timeline_warnings = {
     .open = warnings_open,
     .packets = take_packets,
     .transfers = take_transfers,
+    .collectives = take_collectives,
     .instructions = take_instructions,
     .finish = warnings_finish,
     .free = warnings_free_state,

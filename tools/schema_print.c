@@ -47,15 +47,16 @@ void schema_print_yaml_head(FILE *out)
 static void yaml_enum(FILE *out, const struct kymo_column *c)
 {
     bool empty = c->required && c->empty != NULL;
+    const char *quote = !strcmp(c->openapi_type, "integer") ? "" : "\"";
     (void)fputs("          enum:\n", out);
     for (const char *v = c->enum_values; *v;) {
         size_t n = strcspn(v, ",");
-        (void)fprintf(out, "            - \"%.*s\"\n", (int)n, v);
+        (void)fprintf(out, "            - %s%.*s%s\n", quote, (int)n, v, quote);
         empty = empty && (strlen(c->empty) != n || memcmp(c->empty, v, n) != 0);
         v += n + (v[n] == ',');
     }
     if (empty)
-        (void)fprintf(out, "            - \"%s\"\n", c->empty);
+        (void)fprintf(out, "            - %s%s%s\n", quote, c->empty, quote);
 }
 
 /* Examples of numbers are numbers. */

@@ -173,7 +173,7 @@ static int take_base(struct trace_json *t, struct kymo_err *err)
 static int look_at_member(struct trace_json *t, struct kymo_err *err)
 {
     char key[KEY_MAX];
-    int c, r = take_key(t, key, err);
+    int c = 0, r = take_key(t, key, err);
     if (r == 0)
         r = skip_space(t, false, &c, err);
     if (r < 0)

@@ -17,6 +17,7 @@ CELLS = (
     Cell("attention", "trn1", 1, "coverage-lost", executions=40, options=("--buffer", "INSTRUCTION=1")),
     Cell("attention", "trn3", 2, "coverage-no-dge", executions=1, dge=0, small=True),
     Cell("attention", "trn2", 1, "nki", executions=1, small=True),
+    Cell("allreduce", "trn2", 2, "coverage-collectives", executions=2),
     Cell("mlp", "trn2", 2, "coverage-throttle", executions=3, options=matrix.THROTTLE, small=True),
     Cell("mlp", "trn2", 2, "coverage-notices", executions=2, options=matrix.NOTICES, small=True),
     Cell("mlp", "trn2", 1, "coverage-old", executions=1, options=("--driver", "2.30.9"), small=True),

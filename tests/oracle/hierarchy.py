@@ -166,7 +166,8 @@ def check_row(where, row, sums, exact):
     got, want, out = spans_of(row), sums.merged(), []
     if (row["start_ts"], row["end_ts"]) != (sums.start, sums.end):
         out.append(f"{where}: from {row['start_ts']} to {row['end_ts']}, expected {sums.start} to {sums.end}")
-    if exact and len(want) <= SPANS_MAX and got != want:
+    # Spans below it may have been joined over a gap before they were brought together.
+    if exact and len(sums.spans) <= SPANS_MAX and got != want:
         out.append(f"{where}: spans {got[:SHOWN]}, expected {want[:SHOWN]}")
     if len(got) > SPANS_MAX or [sum(c) for c in zip(*(s[2:] for s in got))] != [sum(c) for c in zip(*(s[2:] for s in want))]:
         out.append(f"{where}: {len(got)} spans with other sums")

@@ -61,7 +61,8 @@ def test_yaml_is_the_schema(document):
             known = row["enum_values"].split(",") if row["enum_values"] else []
             # What a required column holds for lack of inputs is a value too.
             empty = row["empty"].strip('"')
-            assert got.get("enum", []) == known + ([empty] if known and row["required"] == "1" and empty not in known else [])
+            known += [empty] if known and row["required"] == "1" and empty not in known else []
+            assert got.get("enum", []) == ([int(v) for v in known] if row["type"] == "integer" else known)
             assert got.get("x-unit", "") == row["unit"]
             assert got.get("x-kymo-own", False) == (row["own"] == "1")
 

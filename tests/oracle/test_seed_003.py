@@ -24,7 +24,9 @@ CELLS = ("mlp-trn2-lnc2-plain", "attention-trn1-lnc1-fail")
 SPLIT_ROWS = 1000
 # Tables that grow with the events; the others say something once and are never split.
 EVENTS = {"BirInstruction", "PenguinInstruction", "HloInstruction", "FrameworkInstruction", "FrameworkNode",
-          "ActiveTime", "DmaPacket", "DmaPacketAggregated", "HostDmaTransfer", "Instruction", "PartialEvent", "SemaphoreUpdate"}
+          "ActiveTime", "DmaPacket", "DmaPacketAggregated", "HostDmaTransfer", "Instruction", "PartialEvent", "SemaphoreUpdate",
+          "CcInstruction", "CcOp", "CcSemaphoreUpdate", "DmaUsage", "DmaUsageSummary", "Error", "Flow", "FlopsUsage", "HbmUsage", "HostDmaUsage",
+          "LevelOfDetail", "PendingDma", "PsumUsage", "SbufAllocation", "SbufUsage", "Throttle", "WaitCause"}
 WHOLE = Path("whole/profiles/global/my-profile@latest")
 SPLIT = Path("split/profiles/global/my-profile@latest")
 TYPES = {("integer", "int64"): pa.int64(), ("integer", "int32"): pa.int32(), ("number", "float"): pa.float32(),

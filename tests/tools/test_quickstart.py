@@ -149,7 +149,7 @@ def test_lists_instances(tmp_path, programs):
         (["--ranks", "0"], "--ranks 0"),
         (["--steps", "many"], "--steps many"),
         (["--steps", "7"], "from 8"),
-        (["--model", "cnn"], "mlp or attention"),
+        (["--model", "cnn"], "mlp, attention or allreduce"),
         (["--what"], "--what: no such option"),
         (["--ranks"], "--ranks needs a value"),
         (["--programs", "/nonexistent"], "no kymo in it"),
