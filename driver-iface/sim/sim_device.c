@@ -606,8 +606,8 @@ static int run_joint(void *ctx, void *const *all, unsigned n)
     for (unsigned i = 0; i < n; i++) {
         struct part *p = all[i];
 
-        p->error = r < 0 ? r : ranks[i].error;
-        if (r < 0)
+        p->error = r < 0 || !ranks ? r : ranks[i].error;
+        if (r < 0 || !ranks)
             (void)kymo_err_set(p->err, r, "%s", ranks ? err.text : "no memory for a joint execution");
         else if (p->error == 0)
             account(d, p->core, p->result);

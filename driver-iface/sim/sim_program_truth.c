@@ -93,9 +93,9 @@ static void put_instruction(const struct sim_program *p, struct text *t, enum ky
         put(t, "\t%s:%d", penguin->file, penguin->line);
     else
         put(t, "\t");
-    put(t, "\t%llu\t%d", (unsigned long long)(matmul ? b->elements : 0), b && b->kind == DEBUG_TRANSPOSE);
-    put(t, "\t%llu\t%llu", (unsigned long long)(moves ? b->hbm_read : 0),
-        (unsigned long long)(moves ? b->hbm_write : 0));
+    put(t, "\t%llu\t%d", (unsigned long long)(b && matmul ? b->elements : 0), b && b->kind == DEBUG_TRANSPOSE);
+    put(t, "\t%llu\t%llu", (unsigned long long)(b && moves ? b->hbm_read : 0),
+        (unsigned long long)(b && moves ? b->hbm_write : 0));
     if (b)
         put_kernel(p, t, bir);
     else
