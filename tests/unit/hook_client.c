@@ -139,7 +139,7 @@ void hook_client_poll(struct hook_client *c)
 {
     for (int i = 0; i < 16 && !c->closed; i++) {
         _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
-        struct kymo_hook_policy p;
+        struct kymo_hook_policy p = {0};
         struct iovec iov = {.iov_base = &p, .iov_len = sizeof p};
         struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
         ssize_t n = recvmsg(c->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);

@@ -90,7 +90,7 @@ static int by_start(const void *a, const void *b)
 
 static void random_round(unsigned seed)
 {
-    struct limits_notice rows[20];
+    struct limits_notice rows[20] = {0};
     double limit[LINE];
     char held[LINE] = {0}, busy[LINE] = {0};
     size_t n = seed % 20;
