@@ -55,7 +55,9 @@ static void become_job(const struct hook_run *r, bool hooked, const char *const 
     }
     for (size_t i = 0; env && env[i]; i++)
         (void)putenv((char *)(uintptr_t)env[i]);
-    (void)execv(argv[0], (char *const *)(uintptr_t)argv);
+    /* The runtime's own profiling writes below the working directory unless it is told where. */
+    if (chdir(r->dir) == 0)
+        (void)execv(argv[0], (char *const *)(uintptr_t)argv);
     _exit(127);
 }
 
