@@ -9,7 +9,7 @@
 
 /*
  * Shares of the time that the stages take, in the order in which they run; a stage that is not here takes none.
- * Measured on a profile of 10 M records with all tables; a profile of another make-up shifts the bar, not its end.
+ * Estimates: a profile of another make-up shifts the bar, not its end.
  */
 static const struct {
     const char *name;
