@@ -12,11 +12,11 @@
 #ifndef KYMO_PIPELINE_CONSUMER_H
 #define KYMO_PIPELINE_CONSUMER_H
 
-#include "pipeline/cc_table.h"
-#include "pipeline/dma_rows.h"
-#include "pipeline/dma_transfers.h"
-#include "pipeline/instr_rows.h"
-#include "pipeline/summary.h"
+#include "pipeline/cc/cc_table.h"
+#include "pipeline/dma/dma_rows.h"
+#include "pipeline/dma/dma_transfers.h"
+#include "pipeline/instructions/instr_rows.h"
+#include "pipeline/summary/summary.h"
 
 struct job;
 

@@ -4,16 +4,16 @@
 #include <pthread.h>
 
 #include "base/alloc.h"
-#include "pipeline/core_barriers.h"
+#include "pipeline/cc/core_barriers.h"
 #include "pipeline/crew.h"
-#include "pipeline/flow.h"
-#include "pipeline/hierarchy.h"
+#include "pipeline/flow/flow.h"
+#include "pipeline/hierarchy/hierarchy.h"
 #include "pipeline/job.h"
-#include "pipeline/lod_tables.h"
+#include "pipeline/lod/lod_tables.h"
 #include "pipeline/row_tables.h"
-#include "pipeline/semaphore_rows.h"
-#include "pipeline/series.h"
-#include "pipeline/timeline_warnings.h"
+#include "pipeline/semaphores/semaphore_rows.h"
+#include "pipeline/series/series.h"
+#include "pipeline/summary/timeline_warnings.h"
 
 #define BATCH 2048
 #define BATCHES 16 /* filled or being filled at once */

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/hash.h"
-#include "pipeline/claims.h"
+#include "pipeline/rings/claims.h"
 
 #define UUID_SIZE 16
 

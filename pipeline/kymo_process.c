@@ -19,7 +19,7 @@
 #include "base/sandbox.h"
 #include "pipeline/crew.h"
 #include "pipeline/process.h"
-#include "pipeline/system.h"
+#include "pipeline/system/system.h"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_EMPTY = 3 };
 

@@ -5,13 +5,13 @@
 
 #include "arch/ring.h"
 #include "base/alloc.h"
-#include "pipeline/clock_rows.h"
-#include "pipeline/doubts.h"
 #include "pipeline/job.h"
 #include "pipeline/output_dir.h"
 #include "pipeline/reference.h"
-#include "pipeline/ring_io.h"
-#include "pipeline/semaphores.h"
+#include "pipeline/rings/clock_rows.h"
+#include "pipeline/rings/doubts.h"
+#include "pipeline/rings/ring_io.h"
+#include "pipeline/semaphores/semaphores.h"
 
 const char *process_stage_name(enum process_stage s)
 {

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "pipeline/ledger.h"
+#include "pipeline/rings/ledger.h"
 #include "pipeline/settings.h"
 
 struct crew;

@@ -3,12 +3,12 @@
 #ifndef KYMO_PIPELINE_REFERENCE_H
 #define KYMO_PIPELINE_REFERENCE_H
 
-#include "pipeline/dma_queues.h"
+#include "pipeline/dma/dma_queues.h"
 #include "pipeline/input.h"
-#include "pipeline/scan.h"
-#include "pipeline/summary.h"
-#include "pipeline/timebase.h"
-#include "pipeline/timeline.h"
+#include "pipeline/rings/scan.h"
+#include "pipeline/rings/timebase.h"
+#include "pipeline/rings/timeline.h"
+#include "pipeline/summary/summary.h"
 
 struct reference {
     const struct input *in;

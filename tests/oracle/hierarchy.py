@@ -1,7 +1,7 @@
 """The compiler's layers of a profile, computed anew from Instruction and the program's truth (driver-iface/sim/TRUTH.md).
 
 Instruction's times are compared with the truth elsewhere (truth.py); here the layers above follow from them, from the program as its
-builder had it, and from what pipeline/HIERARCHY.md says of a roll-up.
+builder had it, and from what pipeline/hierarchy/HIERARCHY.md says of a roll-up.
 """
 
 from collections import defaultdict

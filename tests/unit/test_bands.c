@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "pipeline/bands.h"
+#include "pipeline/formulas/bands.h"
 #include "pipeline/settings.h"
 
 static struct band one(int64_t start, int64_t end)

@@ -12,9 +12,9 @@
 
 #include "arch/layout.h"
 #include "arch/opcode.h"
-#include "pipeline/buffer_map.h"
-#include "pipeline/buffer_samples.h"
-#include "pipeline/buffer_use.h"
+#include "pipeline/series/buffer_map.h"
+#include "pipeline/series/buffer_samples.h"
+#include "pipeline/series/buffer_use.h"
 
 #define SBUF0 1u /* lanes */
 #define SBUF32 2u

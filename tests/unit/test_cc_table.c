@@ -8,7 +8,7 @@
 
 #include "arch/cc.h"
 #include "base/alloc.h"
-#include "pipeline/cc_table.h"
+#include "pipeline/cc/cc_table.h"
 
 struct sample {
     struct input in;

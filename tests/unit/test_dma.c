@@ -13,9 +13,9 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "formats/ntff/ntff_writer.h"
-#include "pipeline/dma_assign.h"
-#include "pipeline/dma_stream.h"
-#include "pipeline/dma_transfers.h"
+#include "pipeline/dma/dma_assign.h"
+#include "pipeline/dma/dma_stream.h"
+#include "pipeline/dma/dma_transfers.h"
 #include "tests/unit/vectors.h"
 
 #define PACKETS_MAX 256

@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "base/file.h"
-#include "pipeline/doubts.h"
-#include "pipeline/ledger.h"
+#include "pipeline/rings/doubts.h"
+#include "pipeline/rings/ledger.h"
 
 static void expect(const struct warnings *w, size_t i, const char *text)
 {

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "pipeline/flow_core.h"
-#include "pipeline/sorted.h"
+#include "pipeline/flow/flow_core.h"
+#include "pipeline/spill/sorted.h"
 
 #define EDGES 256
 

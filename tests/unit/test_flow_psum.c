@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "pipeline/flow_psum.h"
+#include "pipeline/flow/flow_psum.h"
 #include "tests/unit/vectors.h"
 
 static uint8_t bank_bits(const json_t *list)

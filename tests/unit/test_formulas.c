@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "arch/opcode.h"
-#include "pipeline/formulas.h"
-#include "pipeline/totals.h"
+#include "pipeline/formulas/formulas.h"
+#include "pipeline/formulas/totals.h"
 #include "tests/unit/vectors.h"
 
 #define OPEN_MAX_SPANS 100000

@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "pipeline/calls.h"
-#include "pipeline/intervals.h"
+#include "pipeline/formulas/intervals.h"
+#include "pipeline/instructions/calls.h"
 
 static void add(struct intervals *v, int64_t start, int64_t end, uint64_t elements, size_t max)
 {

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "pipeline/limits.h"
+#include "pipeline/formulas/limits.h"
 
 struct list {
     const struct limits_notice *rows;

@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "pipeline/lod.h"
+#include "pipeline/lod/lod.h"
 
 #define ROWS_MAX 20000
 #define EVENTS 4000

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "pipeline/outliers.h"
+#include "pipeline/formulas/outliers.h"
 
 struct found {
     struct outliers_event rows[16];

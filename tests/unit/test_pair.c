@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "formats/ntff/record.h"
-#include "pipeline/pair.h"
+#include "pipeline/rings/pair.h"
 #include "tests/unit/vectors.h"
 
 #define RECORDS_MAX 256

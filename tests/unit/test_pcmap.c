@@ -8,7 +8,7 @@
 
 #include "arch/opcode.h"
 #include "base/alloc.h"
-#include "pipeline/program.h"
+#include "pipeline/instructions/program.h"
 #include "tests/unit/pipeline_fixture.h"
 
 #define SLOTS 64

@@ -15,7 +15,7 @@
 #include "base/le.h"
 #include "pipeline/input.h"
 #include "pipeline/process.h"
-#include "pipeline/spill.h"
+#include "pipeline/spill/spill.h"
 #include "tests/unit/pipeline_fixture.h"
 
 static struct fixture fx;

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "pipeline/semaphore_replay.h"
-#include "pipeline/semaphores.h"
+#include "pipeline/semaphores/semaphore_replay.h"
+#include "pipeline/semaphores/semaphores.h"
 #include "tests/unit/vectors.h"
 
 #define NAMES 10

@@ -11,11 +11,11 @@
 
 #include <cmocka.h>
 
-#include "pipeline/levels.h"
-#include "pipeline/rates.h"
-#include "pipeline/series.h"
+#include "pipeline/formulas/levels.h"
+#include "pipeline/formulas/rates.h"
+#include "pipeline/formulas/windows.h"
+#include "pipeline/series/series.h"
 #include "pipeline/settings.h"
-#include "pipeline/windows.h"
 
 static char dir[] = "/tmp/kymo-series-XXXXXX";
 

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "base/file.h"
-#include "pipeline/sort_spill.h"
-#include "pipeline/text_store.h"
+#include "pipeline/spill/sort_spill.h"
+#include "pipeline/spill/text_store.h"
 
 static char dir[64];
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "pipeline/spans.h"
+#include "pipeline/formulas/spans.h"
 
 #define LINE 4096
 

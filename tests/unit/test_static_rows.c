@@ -9,7 +9,7 @@
 
 #include "arch/opcode.h"
 #include "base/alloc.h"
-#include "pipeline/statics.h"
+#include "pipeline/instructions/statics.h"
 #include "tests/unit/pipeline_fixture.h"
 
 static struct fixture fx;

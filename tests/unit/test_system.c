@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "pipeline/system_impl.h"
+#include "pipeline/system/system_impl.h"
 #include "tests/unit/systrace_sample.h"
 
 static char dir[64];

@@ -1,0 +1,43 @@
+#include "pipeline/rings/ring_io.h"
+
+#include <errno.h>
+
+#include "base/alloc.h"
+
+void ring_io_init(struct ring_io *io, const struct ntff_reader *reader, size_t ring)
+{
+    *io = (struct ring_io){.reader = reader, .ring = ring, .records = ntff_reader_ring(reader, ring)->records};
+    for (unsigned i = 0; i < RING_IO_SLOTS; i++)
+        io->slots[i].chunk = UINT64_MAX;
+}
+
+void ring_io_done(struct ring_io *io)
+{
+    for (unsigned i = 0; i < RING_IO_SLOTS; i++)
+        kymo_free(io->slots[i].data);
+    *io = (struct ring_io){0};
+}
+
+int ring_io_chunk(struct ring_io *io, uint64_t chunk, const uint8_t **ret, size_t *ret_n, struct kymo_err *err)
+{
+    uint64_t first = chunk * RING_IO_CHUNK;
+    if (first >= io->records) {
+        *ret = NULL;
+        *ret_n = 0;
+        return 0;
+    }
+    size_t n = io->records - first < RING_IO_CHUNK ? (size_t)(io->records - first) : RING_IO_CHUNK;
+    unsigned i = (unsigned)(chunk % RING_IO_SLOTS);
+    if (io->slots[i].chunk != chunk) {
+        if (!io->slots[i].data && !(io->slots[i].data = kymo_malloc((size_t)RING_IO_CHUNK * KYMO_RECORD_SIZE)))
+            return kymo_err_set(err, -ENOMEM, "no memory for a chunk of records");
+        io->slots[i].chunk = UINT64_MAX;
+        int r = ntff_reader_records(io->reader, io->ring, first, n, io->slots[i].data, err);
+        if (r < 0)
+            return r;
+        io->slots[i].chunk = chunk;
+    }
+    *ret = io->slots[i].data;
+    *ret_n = n;
+    return 0;
+}
