@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -189,6 +190,24 @@ static int check_inside(const char *dir, const char *path, struct kymo_err *err)
     return kymo_err_set(err, -EPROTO, "%s: a link leads out of the capture, to %s", path, real);
 }
 
+/* The store keeps NEFFs once for all captures (collector/RAW_STORE.md). NULL: this one is not there. */
+static char *find_shared_neff(const char *dir, const Kymo__Manifest__File *f)
+{
+    char hex[2 * KYMO_SHA256_SIZE + 1], real[PATH_MAX];
+    if (!f->has_sha256 || f->sha256.len != KYMO_SHA256_SIZE)
+        return NULL;
+    kymo_hash_hex(f->sha256.data, KYMO_SHA256_SIZE, hex);
+    char *path KYMO_FREE = kymo_asprintf("%s/../../neff/%s.neff", dir, hex);
+    return path && realpath(path, real) ? kymo_strdup(real) : NULL;
+}
+
+static int add_listed_neff(struct capture *c, const char *dir, const Kymo__Manifest__File *f, const char *path,
+                           struct kymo_err *err)
+{
+    char *shared KYMO_FREE = access(path, F_OK) == 0 ? NULL : find_shared_neff(dir, f);
+    return find_neff(c, shared ? shared : path, err);
+}
+
 /* What the manifest calls a file counts, not how its name ends. */
 static int add_listed(struct capture *c, const char *dir, const Kymo__Manifest__File *f, struct kymo_err *err)
 {
@@ -202,7 +221,8 @@ static int add_listed(struct capture *c, const char *dir, const Kymo__Manifest__
         return add_file(c, dir, f->name, err);
     if (f->type == KYMO__MANIFEST__FILE__KIND__NTFF)
         return find_ntff(c, path, err);
-    return f->type == KYMO__MANIFEST__FILE__KIND__NEFF ? find_neff(c, path, err) : find_system(c, path, err);
+    return f->type == KYMO__MANIFEST__FILE__KIND__NEFF ? add_listed_neff(c, dir, f, path, err)
+                                                       : find_system(c, path, err);
 }
 
 /* True: all of it. */
@@ -275,6 +295,23 @@ int capture_read_dir(struct capture *c, const char *dir, struct kymo_err *err)
     c->manifest = NULL;
     name_by_path(c, dir);
     return scan_dir(c, dir, err);
+}
+
+char *capture_find_inside(const char *dir)
+{
+    DIR *d = opendir(dir);
+    char *first = NULL;
+    for (const struct dirent *e; d && (e = readdir(d));) {
+        char *path KYMO_FREE = *e->d_name == '.' ? NULL : kymo_asprintf("%s/%s", dir, e->d_name);
+        char *manifest KYMO_FREE = path ? kymo_asprintf("%s/%s", path, MANIFEST_FILE) : NULL;
+        if (!manifest || access(manifest, F_OK) != 0 || (first && strcmp(first, path) < 0))
+            continue;
+        kymo_free(first);
+        first = KYMO_TAKE(path);
+    }
+    if (d)
+        (void)closedir(d);
+    return first;
 }
 
 static bool traces(const struct capture_ntff *f, const uint8_t uuid[16])

@@ -1,7 +1,8 @@
 /*
- * A capture directory: one with manifest.pb, or the runtime's own session layout
- * <out>/<instance>_pid_<pid>/<timestamp>/, or any directory with NTFF and NEFF files. Finds the files, pairs them by
- * SHA-256 or uuid, and names profiles <job>-<host>[-r<rank>]-<capture id>-nc<k>[-<neff>][-<hash>]. Not thread-safe.
+ * A capture directory: one with manifest.pb (in a store its NEFFs are in ../../neff, by SHA-256), or the runtime's own
+ * session layout <out>/<instance>_pid_<pid>/<timestamp>/, or any directory with NTFF and NEFF files. Finds the files,
+ * pairs them by SHA-256 or uuid, and names profiles <job>-<host>[-r<rank>]-<capture id>-nc<k>[-<neff>][-<hash>]. Not
+ * thread-safe.
  *
  * The rank stands in the name only where a manifest tells it. The ranks of a session layout, which says none, are told
  * apart by the process and the core. k is the logical core (vnc), not Metadata.neuroncore_idx, which is the first
@@ -57,6 +58,8 @@ void capture_done(struct capture *c);
 /* Adds what the directory holds. A manifest's list of files is taken where there is one. An NTFF that cannot be read is
  * listed with its problem. */
 int capture_read_dir(struct capture *c, const char *dir, struct kymo_err *err) KYMO_MUST_CHECK;
+/* The first capture with a manifest in a directory of captures, to be freed; NULL: none. */
+char *capture_find_inside(const char *dir);
 /* One file more, named by the user: one that cannot be read is an error. */
 int capture_add_ntff(struct capture *c, const char *path, struct kymo_err *err) KYMO_MUST_CHECK;
 int capture_add_neff(struct capture *c, const char *path, struct kymo_err *err) KYMO_MUST_CHECK;

@@ -41,8 +41,9 @@ static const struct kymo_option rows[] = {
      .type = KYMO_OPTION_TEXT,
      .arg = "DIR",
      .offset = offsetof(struct args, dir),
-     .help = "capture: a directory with manifest.pb, or a session directory of the runtime; programs found there that "
-             "cannot be used give warnings"},
+     .help =
+         "capture: a directory with manifest.pb (also below raw/captures of a store, with its programs in raw/neff), "
+         "or a session directory of the runtime; programs found there that cannot be used give warnings"},
     {.name = "output-format",
      .type = KYMO_OPTION_LIST,
      .arg = "FORMAT",
@@ -51,13 +52,14 @@ static const struct kymo_option rows[] = {
      .offset = offsetof(struct args, formats),
      .help = "parquet (default), csv, perfetto, summary-text, summary-json; several may be named"},
     {.name = "output-file",
+     .letter = 'o',
      .type = KYMO_OPTION_TEXT,
      .arg = "PATH",
      .offset = offsetof(struct args, output),
      .help =
-         "where to: for parquet and csv a directory, else a file; several results go to the directory PATH as NAME, "
-         "NAME.csv, NAME.pftrace, NAME.summary.txt, NAME.summary.json. A profile that is there is replaced, anything "
-         "else is not. Summaries go to standard output without it"},
+         "where to: for parquet and csv a directory, else a file; several results, or those of several profiles, go to "
+         "the directory PATH as NAME, NAME.csv, NAME.pftrace, NAME.summary.txt, NAME.summary.json. A profile that is "
+         "there is replaced, anything else is not. Summaries go to standard output without it"},
     {.name = "data-path",
      .type = KYMO_OPTION_TEXT,
      .arg = "DIR",
@@ -95,10 +97,10 @@ static const struct kymo_option rows[] = {
 static const struct kymo_options spec = {
     .program = "kymo process",
     .about =
-        "Makes Parquet tables, and other forms of them, from device profiles and the programs that ran; and Parquet\n"
-        "tables of a session's system trace (ntrace.pb, trace_info.pb, cpu_util.pb, host_mem.pb, trace.json), a "
+        "Makes Parquet tables, and other forms of them, from device profiles and the programs that ran, and from a\n"
+        "session's system trace (ntrace.pb, trace_info.pb, cpu_util.pb, host_mem.pb, trace.json), which becomes a "
         "profile\n"
-        "of its own, which has \"system\" in the core's place and names the others in DeviceProfileList.\n"
+        "of its own, has \"system\" in the core's place and names the others in DeviceProfileList.\n"
         "The name of a profile is JOB-HOST[-rRANK]-CAPTURE-ncK[-NEFF][-HASH] by default. K is the logical core;\n"
         "Metadata.neuroncore_idx is its first physical core. The rank is there where the capture tells it; in a "
         "session\n"
@@ -133,7 +135,6 @@ static int collect(const struct args *a, struct capture *c, struct kymo_err *err
     int r = a->dir ? capture_read_dir(c, a->dir, err) : 0;
     for (size_t i = 0; i < a->neffs.n && r == 0; i++)
         r = capture_add_neff(c, a->neffs.items[i], err);
-    /* With -s, the directory gives only what belongs to that one. */
     return r == 0 && a->ntff ? capture_add_ntff(c, a->ntff, err) : r;
 }
 
@@ -152,37 +153,64 @@ static int choose_name(const struct args *a, const struct capture *c, const stru
     return r;
 }
 
-static int process_one(const struct args *a, struct process_forms *forms, const struct capture *c,
-                       const struct capture_ntff *f, size_t n)
+/* What is made of a capture: n of its NTFFs, from first on, and its system trace. */
+struct selection {
+    const struct capture_ntff *first;
+    size_t n;
+    bool system;
+};
+
+static struct selection select_files(const struct args *a, const struct capture *c)
 {
-    bool several = n * process_forms_results(forms) > 1;
+    /* With -s, the directory gives only what belongs to that one. */
+    if (a->ntff)
+        return (struct selection){.first = &c->ntffs[c->ntff_count - 1], .n = 1};
+    return (struct selection){
+        .first = c->ntffs, .n = a->no_devices ? 0 : c->ntff_count, .system = c->system && !a->no_system};
+}
+
+static bool is_several(const struct selection *s, const struct process_forms *forms)
+{
+    return (s->n + s->system) * process_forms_results(forms) > 1;
+}
+
+/* Tables and what else is wanted of one profile; the exit code of what failed. */
+static int make(struct process_forms *forms, struct process_child *child, bool several)
+{
+    struct kymo_err err = {0};
+    char *output KYMO_FREE = process_forms_tables(forms, child->name, several);
+    child->output = output;
+    int code = output ? process_child_run(child, &err)
+                      : kymo_err_set(&err, -ENOMEM, "no memory, or no directory for the tables");
+    if (code == 0 && !forms->scratch)
+        printf("%s\n", output);
+    if (code == 0)
+        code = process_forms_make(forms, output, child->name, several, &err);
+    if (code < 0)
+        (void)fprintf(stderr, "kymo process: %s\n", err.text);
+    return code;
+}
+
+static int process_one(const struct args *a, struct process_forms *forms, const struct capture *c,
+                       const struct selection *all, const struct capture_ntff *f)
+{
     char name[CAPTURE_NAME_MAX + 1];
     struct kymo_err err = {0};
-    if (choose_name(a, c, f, n, name, &err) < 0) {
+    if (choose_name(a, c, f, all->n, name, &err) < 0) {
         (void)fprintf(stderr, "kymo process: %s\n", err.text);
         return 1;
     }
-    char *output KYMO_FREE = process_forms_tables(forms, name, several);
     const char *neffs[KYMO_OPTION_LIST_MAX];
     struct process_child child = {
         .ntff = f->path,
         .neffs = neffs,
         .neff_count = capture_neffs_of(c, f, neffs, KYMO_OPTION_LIST_MAX),
         .manifest = c->manifest,
-        .output = output,
         .name = name,
         .split_rows = a->split_rows,
         .settings = &a->settings,
     };
-    int code = output ? process_child_run(&child, &err)
-                      : kymo_err_set(&err, -ENOMEM, "no memory, or no directory for the tables");
-    if (code == 0 && !forms->scratch)
-        printf("%s\n", output);
-    if (code == 0)
-        code = process_forms_make(forms, output, name, several, &err);
-    if (code < 0)
-        (void)fprintf(stderr, "kymo process: %s\n", err.text);
-    return code;
+    return make(forms, &child, is_several(all, forms));
 }
 
 /* True: there is something to read. Else it is said why not. */
@@ -221,16 +249,15 @@ static void keep_device(struct outcome *o, const struct args *a, const struct ca
 }
 
 static void process_devices(const struct args *a, struct process_forms *forms, const struct capture *c,
-                            struct outcome *o)
+                            const struct selection *all, struct outcome *o)
 {
-    const struct capture_ntff *first = a->ntff ? &c->ntffs[c->ntff_count - 1] : c->ntffs;
-    size_t n = a->ntff ? 1 : a->no_devices ? 0 : c->ntff_count;
-    o->asked += n;
-    for (size_t i = 0; i < n && !process_child_stopped(); i++) {
-        if (is_readable(&first[i]) && process_one(a, forms, c, &first[i], n) == 0) {
+    o->asked += all->n;
+    for (size_t i = 0; i < all->n && !process_child_stopped(); i++) {
+        const struct capture_ntff *f = &all->first[i];
+        if (is_readable(f) && process_one(a, forms, c, all, f) == 0) {
             o->made++;
-            keep_device(o, a, c, &first[i], n);
-        } else if (!first[i].empty) {
+            keep_device(o, a, c, f, all->n);
+        } else if (!f->empty) {
             o->failed++;
         }
     }
@@ -238,53 +265,36 @@ static void process_devices(const struct args *a, struct process_forms *forms, c
 
 /* Code 3: nothing was recorded, which fails only what holds nothing else. */
 static void process_system(const struct args *a, struct process_forms *forms, const struct capture *c,
-                           struct outcome *o)
+                           const struct selection *all, struct outcome *o)
 {
     char name[CAPTURE_NAME_MAX + 1];
-    struct kymo_err err = {0};
     o->asked++;
     capture_system_name(c, name);
     if (a->name)
         (void)snprintf(name, sizeof name, "%.*s-system", CAPTURE_NAME_MAX - (int)sizeof "-system", a->name);
-    char *output KYMO_FREE = process_forms_tables(forms, name, false);
     struct process_child child = {
         .system = c->system,
         .devices = (const char *const *)o->devices,
         .device_count = o->device_count,
         .settings = &a->settings,
         .manifest = c->manifest,
-        .output = output,
         .name = name,
         .split_rows = a->split_rows,
     };
-    int code = output ? process_child_run(&child, &err) : kymo_err_set(&err, -ENOMEM, "no memory");
-    if (code < 0)
-        (void)fprintf(stderr, "kymo process: %s\n", err.text);
-    else if (code == 0)
-        printf("%s\n", output);
+    int code = make(forms, &child, is_several(all, forms));
     o->made += code == 0;
     o->failed += code != 0 && !(code == 3 && o->made);
 }
 
-/* With all of a capture, as tables; the one directory that a user named takes the device profile when there is one. */
-static bool wants_system(const struct args *a, const struct process_forms *forms, const struct capture *c)
+static int nothing_to_make(const struct args *a, const struct capture *c)
 {
-    return c->system && !a->ntff && !a->no_system && forms->tables && (a->data_path || a->no_devices || !c->ntff_count);
-}
-
-/* Anything to make, and a place for each? Else the exit code. */
-static int check_outputs(const struct args *a, const struct process_forms *forms, const struct capture *c)
-{
-    size_t devices = a->ntff ? 1 : a->no_devices ? 0 : c->ntff_count;
-    if (!devices && !wants_system(a, forms, c)) {
-        (void)fprintf(stderr, "kymo process: %s holds no %s\n", a->dir,
-                      a->no_devices ? "files of a system trace" : "NTFF file");
-        return 1;
-    }
-    if (devices > 1 && a->output && forms->tables && !forms->count)
-        return usage_error(
-            "--output-file takes one NTFF, the capture has several: name one with -s, or use --data-path");
-    return -1;
+    char *inside KYMO_FREE = capture_find_inside(a->dir);
+    (void)fprintf(stderr, "kymo process: %s holds no %s%s%s\n", a->dir,
+                  a->no_devices               ? "files of a system trace"
+                  : a->no_system && c->system ? "NTFF file, and the system profile is not wanted"
+                                              : "NTFF file and no system trace",
+                  inside ? ": give one of the captures in it, such as " : "", inside ? inside : "");
+    return 1;
 }
 
 /* An empty NTFF among others is a core that executed nothing; alone it is what the user asked about, and an error. What
@@ -292,12 +302,12 @@ static int check_outputs(const struct args *a, const struct process_forms *forms
 static int process_all(const struct args *a, struct process_forms *forms, const struct capture *c)
 {
     struct outcome o = {0};
-    int code = check_outputs(a, forms, c);
-    if (code >= 0)
-        return code;
-    process_devices(a, forms, c, &o);
-    if (wants_system(a, forms, c) && !process_child_stopped())
-        process_system(a, forms, c, &o);
+    const struct selection all = select_files(a, c);
+    if (!all.n && !all.system)
+        return nothing_to_make(a, c);
+    process_devices(a, forms, c, &all, &o);
+    if (all.system && !process_child_stopped())
+        process_system(a, forms, c, &all, &o);
     if (o.failed && o.asked > 1)
         (void)fprintf(stderr, "kymo process: %zu of %zu profiles could not be made\n", o.failed, o.asked);
     outcome_done(&o);

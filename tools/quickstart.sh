@@ -315,7 +315,7 @@ done
 say "done in $((SECONDS - started)) s, of which $((SECONDS - ready)) s after installation"
 cat <<END
 tables    $output/data/profiles/global/*@latest/*.parquet
-captures  $output/data/raw/captures
+captures  $output/data/raw/captures, their programs beside it in raw/neff; kymo process -d makes tables of any of them again
 truth     $output/truth (what the simulated devices really did)
 logs      $output/*.log
 

@@ -11,11 +11,29 @@
 #include "pipeline/system/system_impl.h"
 #include "proto/manifest_check.h"
 
-/* An empty file is one that nothing was recorded in. */
-static bool is_there(const char *path)
+/* False: there is no such file, or none with anything in it. Each holds at least what was counted, so that an empty one
+ * was cut off before its first byte: it is told as a damaged one is. kind NULL: it holds no records. */
+static bool is_there(struct system_job *j, const char *kind, const char *name, const char *path)
 {
     struct stat st;
-    return stat(path, &st) == 0 && st.st_size > 0;
+    if (stat(path, &st) < 0)
+        return false;
+    if (st.st_size > 0)
+        return true;
+    int ring = kind ? system_ring_new(j, kind, name, NULL) : -1;
+    if (ring >= 0)
+        j->rings[ring].broken = "truncated";
+    warnings_add(
+        j->warnings, "Lost records",
+        "%s is empty, as a file that was cut off or a full disk leaves it: what was recorded in it is lost, how "
+        "much is not known",
+        name);
+    return false;
+}
+
+static const char *record_kind(enum systrace_kind kind)
+{
+    return kind == SYSTRACE_KIND_NTRACE ? "event" : kind == SYSTRACE_KIND_TRACE_INFO ? NULL : "sample";
 }
 
 /* NULL: no memory. */
@@ -34,7 +52,7 @@ static int open_file(struct system_job *j, enum systrace_kind kind, struct kymo_
     char *path KYMO_FREE = path_of(j, systrace_file_name(kind));
     if (!path)
         return kymo_err_set(err, -ENOMEM, "no memory for a path");
-    if (!is_there(path))
+    if (!is_there(j, record_kind(kind), systrace_file_name(kind), path))
         return 0;
     int r = systrace_open(path, kind, &j->files[kind], err);
     if (r < 0)
@@ -61,7 +79,7 @@ static int open_framework(struct system_job *j, struct kymo_err *err)
     char *path KYMO_FREE = path_of(j, TRACE_JSON_FILE);
     if (!path)
         return kymo_err_set(err, -ENOMEM, "no memory for a path");
-    if (!is_there(path))
+    if (!is_there(j, "event", TRACE_JSON_FILE, path))
         return 0;
     int r = trace_json_open(path, &j->framework, &why);
     j->total_bytes++;
@@ -171,9 +189,18 @@ static int read_manifest(struct system_job *j, struct kymo_err *err)
     return r;
 }
 
+/* Of an empty file it is told already. */
+static bool is_told(const struct system_job *j, enum systrace_kind kind)
+{
+    for (size_t i = 0; i < j->n_rings; i++)
+        if (!strcmp(j->rings[i].label, systrace_file_name(kind)))
+            return true;
+    return false;
+}
+
 static void tell_missing(struct system_job *j)
 {
-    if (!j->files[SYSTRACE_KIND_NTRACE])
+    if (!j->files[SYSTRACE_KIND_NTRACE] && !is_told(j, SYSTRACE_KIND_NTRACE))
         warnings_add(j->warnings, "Missing Data",
                      "there is no %s: no events of the runtime and the hardware, and no use of HBM; capture with "
                      "NEURON_RT_INSPECT_SYSTEM_PROFILE=1",

@@ -126,6 +126,22 @@ def test_a_damaged_file_costs_only_what_follows(tmp_path, name, table):
     assert verify(tables)[0] == 3
 
 
+@pytest.mark.parametrize("name,ring", [("ntrace.pb", "ntrace.pb"), ("cpu_util.pb", "cpu_util.pb"), ("trace_info.pb", None),
+                                       ("trace.json", "trace.json")])
+def test_an_empty_file_is_a_damaged_one(tmp_path, name, ring):
+    """It was made, so something was captured: a profile without it must not look whole."""
+    session = tmp_path / "s"
+    shutil.copytree(GOLDEN, session)
+    (session / name).write_bytes(b"")
+    tables = made(session, tmp_path / "t")
+    warnings = [r["message"] for r in rows(tables, "Warning")]
+    assert any(w.startswith(f"{name} is empty") for w in warnings), warnings
+    assert not any(f"there is no {name}: no events" in w for w in warnings)
+    lost = [(r["cause"], r["lost_unknown"]) for r in rows(tables, "LossLedger") if r["ring"] == name]
+    assert lost == ([("truncated", True)] if ring else [])
+    assert verify(tables)[0] == (3 if ring else 0)
+
+
 def test_refusals(tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "ntrace.pb").touch()
@@ -239,6 +255,42 @@ def test_kymo_process_links_device_profiles(tmp_path):
     # The device profile holds as many executions as the system profile shows.
     device = pd.concat(pq.read_table(f).to_pandas() for f in profiles[links[0]["device_profile_name"]].glob("ExecutionInfo*.parquet"))
     assert len(device) == 3
+
+
+def test_kymo_process_makes_all_of_a_session(tmp_path):
+    """Wherever it goes and whatever form it has, a session's system profile is made beside its device profiles, or left out by name."""
+    (session,) = simulate(tmp_path, "trn2", "trn2.48xlarge", 2, "--mode", "session")
+    kymo = (BIN / "kymo", "process", "-d", session, "--display-name", "p")
+    assert run(*kymo, "-o", tmp_path / "both").split() == [str(tmp_path / "both" / n) for n in ("p", "p-system")]
+    assert rows(tmp_path / "both" / "p-system", "SystemProfileEvents") and rows(tmp_path / "both" / "p", "Instruction")
+    assert [r["device_profile_name"] for r in rows(tmp_path / "both" / "p-system", "DeviceProfileList")] == ["p"]
+    run(*kymo, "-o", tmp_path / "forms", "--output-format", "csv", "perfetto", "summary-json")
+    ends = (".csv", ".pftrace", ".summary.json")
+    assert sorted(f.name for f in (tmp_path / "forms").iterdir()) == sorted(n + e for n in ("p", "p-system") for e in ends)
+    alone = (*kymo, "--ignore-device-profile")
+    run(*alone, "-o", tmp_path / "system")
+    assert rows(tmp_path / "system", "SystemProfileEvents")
+    run(*alone, "-o", tmp_path / "csv", "--output-format", "csv")
+    assert (tmp_path / "csv" / "SystemProfileEvents.csv").exists()
+    text = run(*kymo, "--output-format", "summary-text")
+    assert "System events by time" in text and "Opcodes by active time" in text
+    run(*kymo, "-o", tmp_path / "device", "--ignore-system-profile")
+    assert rows(tmp_path / "device", "Instruction")
+
+
+def test_kymo_process_reads_a_stores_captures(tmp_path):
+    """Below raw/captures the programs are in raw/neff, once for all."""
+    (session,) = simulate(tmp_path, "trn2", "trn2.48xlarge", 2, "--mode", "session")
+    run(BIN / "kymo", "import", session, "--data-path", tmp_path / "store")
+    captures = tmp_path / "store" / "raw" / "captures"
+    (capture,) = captures.iterdir()
+    assert not list(capture.glob("**/*.neff"))
+    done = subprocess.run([BIN / "kymo", "process", "-d", capture, "-o", tmp_path / "t", "--ignore-system-profile"], capture_output=True,
+                          text=True, timeout=LIMIT)
+    assert done.returncode == 0 and "NEFF" not in done.stderr, done.stderr
+    assert rows(tmp_path / "t", "NeffHeader") and any(r["layer"] for r in rows(tmp_path / "t", "Instruction"))
+    done = subprocess.run([BIN / "kymo", "process", "-d", captures, "-o", tmp_path / "u"], capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode == 1 and f"such as {capture}" in done.stderr
 
 
 def test_names_that_a_spool_has_flattened(golden, tmp_path):
