@@ -2,7 +2,9 @@
 
 #include <errno.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -73,6 +75,38 @@ int gather_members_read(struct gather_members *m, const char *path, struct kymo_
         r = add_line(m, line, ++number, path, err);
     }
     return r;
+}
+
+struct place {
+    dev_t device;
+    ino_t inode;
+    const char *dir;
+};
+
+static int by_place(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    if (x->device != y->device)
+        return x->device < y->device ? -1 : 1;
+    return (x->inode > y->inode) - (x->inode < y->inode);
+}
+
+int gather_members_check(const struct gather_members *m, struct kymo_err *err)
+{
+    struct place *places KYMO_FREE = KYMO_NEW_ARRAY(struct place, m->n + 1);
+    size_t n = 0;
+    if (!places)
+        return kymo_err_set(err, -ENOMEM, "no memory for the list of members");
+    for (size_t i = 0; i < m->n; i++) {
+        struct stat st;
+        if (*m->list[i].dir && stat(m->list[i].dir, &st) == 0)
+            places[n++] = (struct place){st.st_dev, st.st_ino, m->list[i].dir};
+    }
+    qsort(places, n, sizeof *places, by_place);
+    for (size_t i = 1; i < n; i++)
+        if (by_place(&places[i - 1], &places[i]) == 0)
+            return kymo_err_set(err, -EEXIST, "a member is given twice: %s and %s", places[i - 1].dir, places[i].dir);
+    return 0;
 }
 
 void gather_members_done(struct gather_members *m)

@@ -102,14 +102,16 @@ static bool is_ours(int code)
 }
 
 /* A member that cannot be read costs its own rows; what is wrong with this machine is not its fault. */
-static int take(struct gather_db *db, const struct gather_member *m, size_t i, struct kymo_err *err)
+static int take(struct gather_db *db, const struct gather_member *m, size_t i, bool *ret_usable, struct kymo_err *err)
 {
     struct kymo_err why = {0};
     const char *state = m->state, *reason = m->reason;
     if (!strcmp(state, "ready")) {
         int r = read_member(db, m, i, &why);
-        if (r == 0)
+        if (r == 0) {
+            *ret_usable = true;
             return 0;
+        }
         if (is_ours(r)) {
             *err = why;
             return r;
@@ -188,14 +190,47 @@ static int fit_clocks(struct gather_db *db, double drift_max, struct kymo_err *e
     return r;
 }
 
-int gather_ranks_run(struct gather_db *db, const struct gather_ranks *g, uint64_t *ret_rows, struct kymo_err *err)
+struct first_reason {
+    char text[256];
+};
+
+static int keep_reason(void *ctx, const char *const *v, struct kymo_err *err)
 {
-    int r = gather_db_script(db, create, err);
+    struct first_reason *first = ctx;
+    (void)err;
+    if (!*first->text)
+        (void)snprintf(first->text, sizeof first->text, "%s: %s", v[0] ? v[0] : "", v[1] ? v[1] : "");
+    return 0;
+}
+
+/* A parent of nobody says nothing: whoever asked for it named the wrong directories. */
+static int refuse_empty(struct gather_db *db, size_t members, struct kymo_err *err)
+{
+    struct first_reason first = {0};
+    int r = gather_db_rows(db, "SELECT profile, coalesce(reason, state) FROM member ORDER BY idx LIMIT 1", 2,
+                           keep_reason, &first, err);
+    return r < 0 ? r
+                 : kymo_err_set(err, -ENODATA, "none of %zu members has tables that can be read; %s", members,
+                                *first.text ? first.text : "no member is listed");
+}
+
+static int take_all(struct gather_db *db, const struct gather_ranks *g, struct kymo_err *err)
+{
+    bool usable = false;
+    int r = 0;
     for (size_t i = 0; i < g->members->n && r == 0; i++) {
-        r = take(db, &g->members->list[i], i, err);
+        r = take(db, &g->members->list[i], i, &usable, err);
         if (r == 0 && g->progress && g->progress(g->ctx, "members", i + 1, g->members->n))
             r = stopped(err);
     }
+    return r < 0 || usable ? r : refuse_empty(db, g->members->n, err);
+}
+
+int gather_ranks_run(struct gather_db *db, const struct gather_ranks *g, uint64_t *ret_rows, struct kymo_err *err)
+{
+    int r = gather_db_script(db, create, err);
+    if (r == 0)
+        r = take_all(db, g, err);
     if (r == 0)
         r = fit_clocks(db, g->drift_max, err);
     if (r == 0 && g->progress && g->progress(g->ctx, "collectives", 0, 0))

@@ -17,7 +17,7 @@ struct gather_ranks {
     void *ctx;
 };
 
-/* ret_rows: collectives found. */
+/* ret_rows: collectives found. -ENODATA: no member has tables that can be read. */
 int gather_ranks_run(struct gather_db *db, const struct gather_ranks *g, uint64_t *ret_rows,
                      struct kymo_err *err) KYMO_MUST_CHECK;
 

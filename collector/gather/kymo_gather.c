@@ -167,6 +167,8 @@ static int run_ranks(struct gather_db *db, const struct args *a, struct report *
     for (size_t i = 0; i < a->dirs.n && r == 0; i++)
         r = gather_members_add_dir(&members, a->dirs.items[i], err);
     if (r == 0)
+        r = gather_members_check(&members, err);
+    if (r == 0)
         r = gather_ranks_run(db, &g, ret, err);
     gather_members_done(&members);
     return r;

@@ -274,3 +274,28 @@ def test_absurd_numbers_cost_one_member(tmp_path):
     got = rows(parent, "CollectiveSkew", "arrived, last_rank, consistent", "WHERE replica_group <> 'all' ORDER BY id")
     assert got == [(2, 2, True)] * len(truth)
     assert len(rows(parent, "Member")) == 4
+
+
+def refused(tmp_path, *arguments):
+    done = subprocess.run([profiles.BIN / "kymo", "gather", "--output", tmp_path / "parent", *arguments], capture_output=True, text=True,
+                          timeout=60)
+    assert done.returncode == 1 and not (tmp_path / "parent").exists()
+    return done.stderr
+
+
+def test_a_member_counts_once(tmp_path):
+    """Under whatever name it is given again."""
+    ranks = make_ranks()[:2]
+    gather_job.run_job(ranks, steps=1)
+    a, b = write_all(tmp_path, ranks)
+    (tmp_path / "link").symlink_to(a)
+    (tmp_path / "members").write_text(f"ready\tr0\t{a}\t\n")
+    for again in ((a,), (f"{a}/",), (tmp_path / "link",), ("--members", tmp_path / "members")):
+        assert "a member is given twice" in refused(tmp_path, a, b, *again)
+
+
+def test_without_a_usable_member(tmp_path):
+    (tmp_path / "empty").mkdir()
+    assert "none of 2 members has tables that can be read; empty: " in refused(tmp_path, tmp_path / "empty", tmp_path / "absent")
+    (tmp_path / "members").write_text("failed\tr0\t\tno NTFF\n")
+    assert "none of 1 members has tables that can be read; r0: no NTFF" in refused(tmp_path, "--members", tmp_path / "members")
