@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/options.h"
 
 #define QUERY_COLUMNS_MAX 4096
 #define QUERY_SQL_MAX (1u << 20)
@@ -22,6 +23,19 @@ struct query_limits {
     unsigned timeout_ms;   /* 0: none */
     const char *spill_dir; /* where sorting may put what exceeds the memory; NULL: nowhere, such a query fails */
 };
+
+/* For programs: members memory and threads (uint64_t). */
+#define QUERY_LIMIT_ROWS(type_)                                                                                        \
+    {.name = "memory",                                                                                                 \
+     .type = KYMO_OPTION_SIZE,                                                                                         \
+     .arg = "BYTES",                                                                                                   \
+     .def = "512M",                                                                                                    \
+     .offset = offsetof(type_, memory),                                                                                \
+     .help = "limit of the memory for reading tables"},                                                                \
+    {                                                                                                                  \
+        .name = "threads", .type = KYMO_OPTION_U64, .arg = "N", .def = "2", .min = 1, .max = 256,                      \
+        .offset = offsetof(type_, threads), .help = "threads for reading tables"                                       \
+    }
 
 struct query_db;
 

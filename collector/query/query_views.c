@@ -53,6 +53,12 @@ static bool parse_name(const char *name, size_t *ret_stem, long *ret_part)
     return true;
 }
 
+bool query_views_is_table(const char *file, size_t *ret_len)
+{
+    long part;
+    return parse_name(file, ret_len, &part);
+}
+
 static int add_file(struct file_list *list, const char *name, struct kymo_err *err)
 {
     struct table_file f;

@@ -15,6 +15,7 @@ import pytest
 import profiles
 
 USUAL = ("Instruction", "DmaPacketAggregated", "DmaPacket", "SemaphoreUpdate")  # and CcInstruction where there are collectives
+GOLDEN = Path(__file__).parents[1] / "golden" / "systrace" / "v1"
 TIMES = {"SemaphoreUpdate": ("timestamp", "timestamp")}
 
 
@@ -179,8 +180,17 @@ def test_sampled(tables, tmp_path, name, pixels):
     assert [(row[0], int(row[header.index(TIMES.get(name, ("start_ts",))[0])])) for row in rows] == [
         (expected_track(tables, name, row), times_of(name, row)[0]) for row in want]
     note = json.loads((tmp_path / "out" / "export.json").read_text())
-    assert note["sample"] == pixels and note["files"][0]["complete"] is False
+    assert note["sample"] == pixels and note["files"][0]["complete"] == (note["files"][0]["rows"] == note["files"][0]["events_in_range"])
     assert note["files"][0]["events_in_range"] == sum(counts) == sum(in_range(name, row, begin, end) for row in every)
+
+
+def test_sample_that_holds_everything(tables, tmp_path):
+    """With as many intervals as it takes, nothing is left out, and the note says so."""
+    export(tables, "-f", "csv", "-o", tmp_path / "all", "-t", "ExecutionInfo", "--sample", 1_000_000)
+    export(tables, "-f", "csv", "-o", tmp_path / "few", "-t", "Instruction", "--sample", 3)
+    (few,), (whole,) = (json.loads((tmp_path / d / "export.json").read_text())["files"] for d in ("few", "all"))
+    assert whole["complete"] and whole["rows"] == whole["events_in_range"] == len(rows_of(tables, "ExecutionInfo"))
+    assert not few["complete"] and few["rows"] < few["events_in_range"]
 
 
 def test_other_order(tables, tmp_path):
@@ -267,7 +277,11 @@ def test_bad_options(tmp_path, options, text):
 
 def test_bad_tables(tables, tmp_path):
     for table, text in (("Summary", "has no times"), ("Nothing", "no table Nothing"), ('a"; DROP', "not the name")):
-        assert text in export(tables, "-f", "csv", "-o", tmp_path / "x", "-t", table, code=1)
+        said = export(tables, "-f", "csv", "-o", tmp_path / "x", "-t", table, code=1)
+        assert text in said
+        names = said.split("tables there that have times: ")[1].split("\n")[0].split(", ")
+        assert names == sorted(names) and {*USUAL, "ActiveTime"} <= set(names) and not {"Summary", "CcOp"} & set(names)
+    assert "the schema has none" in export(tables, "-f", "csv", "-o", tmp_path / "x", "-t", "Nothing", code=1)
     assert not list(tmp_path.iterdir())
 
 
@@ -278,3 +292,19 @@ def test_no_profile(tmp_path):
     (tmp_path / "empty" / "Instruction.parquet").write_bytes(b"PAR1" + bytes(100))
     assert "kymo export:" in export(tmp_path / "empty", "-f", "csv", "-o", tmp_path / "x", code=1)
     assert sorted(p.name for p in Path(tmp_path).iterdir()) == ["empty"]
+
+
+def test_system_profile(tmp_path):
+    """All that has times, each event of the golden session on its track."""
+    profiles.run(profiles.BIN / "kymo-process", "--system", GOLDEN, "--output", tmp_path / "t")
+    export(tmp_path / "t", "-f", "csv", "-o", tmp_path / "x")
+    tracks = {}
+    for name in ("SystemProfileEvents", "SystemProfileHbmUsage", "CpuUsage", "HostMemUsage"):
+        header, rows = read_strict(tmp_path / "x" / f"{name}.csv")
+        assert len(rows) == len(read_parquet(tmp_path / "t", name))
+        tracks[name] = {row[0] for row in rows}
+    assert len(list((tmp_path / "x").iterdir())) == 5
+    here = "i-0123 pid 4711 "
+    assert tracks == {"SystemProfileEvents": {here + "neuron_rt thread 77", here + "neuron_hw nc0", here + "framework thread 9",
+                                              here + "framework thread -1"},
+                      "SystemProfileHbmUsage": {"nd0 HBM 1"}, "CpuUsage": {"CPU 0", "CPU 1", "CPU average"}, "HostMemUsage": {"Host memory"}}

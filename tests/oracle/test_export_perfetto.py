@@ -15,6 +15,7 @@ import pytest
 
 import profiles
 
+GOLDEN = Path(__file__).parents[1] / "golden" / "systrace" / "v1"
 PROTO = Path(__file__).parents[2] / "proto" / "perfetto.proto"
 ALIKE = {"InternedText": ("EventName", "DebugAnnotationName", "InternedString")}
 CELLS = (profiles.Cell("mlp", "trn2", 2, executions=1, small=True), profiles.Cell("attention", "trn1", 1, executions=1, small=True))
@@ -81,6 +82,7 @@ class Trace:
     def play(self, events):
         names = self.resolve[0]
         open_slices, leaving, self.arrows = {}, {}, []
+        self.chains = defaultdict(list)  # flows that pass any number of events
         for ts, _, e in events:
             if e.type == COUNTER:
                 self.counters[self.place_of(e.track_uuid)].append((ts, e.double_counter_value))
@@ -99,6 +101,9 @@ class Trace:
                     assert e.track_uuid not in open_slices
                     open_slices[e.track_uuid] = one
             for flow in e.flow_ids:
+                if e.categories[0] == "SystemProfileEvents":
+                    self.chains[flow].append(one)
+                    continue
                 assert flow not in leaving
                 leaving[flow] = one
             for flow in e.terminating_flow_ids:
@@ -226,8 +231,36 @@ def test_limit_of_arrows(tables, tmp_path):
 
 
 def test_refusals(tables, tmp_path):
-    for options, text in ((("-t", "Summary"), "does not show"), (("-t", "CcOp"), "no table CcOp")):
+    for options, text in ((("-t", "Summary"), "does not show"), (("-t", "CcOp"), "no table CcOp"),
+                          (("-t", "Nope"), "tables there that a trace shows: DmaPacket, ")):
         done = subprocess.run([profiles.BIN / "kymo", "export", tables, "-f", "perfetto", "-o", tmp_path / "p", *options],
                               capture_output=True, text=True, timeout=60)
         assert done.returncode == 1 and text in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_system_profile(tmp_path):
+    """Spans by thread and by core, flows through all events of their id, samples of processors, host memory and HBM."""
+    profiles.run(profiles.BIN / "kymo-process", "--system", GOLDEN, "--output", tmp_path / "t")
+    assert export(tmp_path / "t", tmp_path / "p.pftrace") == ""
+    trace = Trace(tmp_path / "p.pftrace")
+    events = {r["id"]: r for r in rows_of(tmp_path / "t", "SystemProfileEvents")}
+    where = {"neuron_rt": "thread 77", "neuron_hw": "nc0", "framework": "thread {thread_id}"}
+    drawn = {s["args"]["id"]: s for s in trace.slices + trace.instants}
+    assert set(drawn) == set(events)
+    for number, r in events.items():
+        track = f"i-0123 pid 4711 {r['trace_event_source']} {where[r['trace_event_source']].format(**r)}"
+        s = drawn[number]
+        assert (s["place"], s["name"], s["start"], s.get("end", s["start"])) == (("System", track), r["name"], r["start_ts"], r["end_ts"])
+    want = defaultdict(list)
+    for r in sorted(events.values(), key=lambda r: (r["start_ts"], r["id"])):
+        for flow in r["flow_id"] or ():
+            want[flow].append(r["id"])
+    assert sorted(want.values()) == sorted([e["args"]["id"] for e in chain] for chain in trace.chains.values())
+    assert any(len(chain) > 1 for chain in want.values())
+    counters = {name for group, name in trace.counters if group == "Processors and memory"}
+    assert counters == {"CPU 0", "CPU 1", "CPU average", "Host memory", "nd0 HBM 1", "nd0 HBM 1 tensors", "nd0 HBM 1 unknown"}
+    points = [(r["timestamp"], r["tensors_bytes"]) for r in rows_of(tmp_path / "t", "SystemProfileHbmUsage")]
+    assert trace.counters["Processors and memory", "nd0 HBM 1 tensors"] == points
+    said = export(tmp_path / "t", tmp_path / "q.pftrace", "--flows", 2)
+    assert f"{sum(len(r['flow_id'] or ()) for r in events.values())} dependencies" in said and not Trace(tmp_path / "q.pftrace").chains

@@ -1,6 +1,7 @@
 """Summaries of finished profiles: what they say is what the tables hold, and they mark what is a lower bound."""
 
 import json
+from pathlib import Path
 import subprocess
 
 import duckdb
@@ -93,3 +94,24 @@ def test_process_options(plain, tmp_path, options, text):
     ntff = next(plain.parents[1].glob("*.ntff"))
     done = subprocess.run([profiles.BIN / "kymo", "process", "-s", ntff, *options], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2 and text in done.stderr
+
+
+def test_system_profile(tmp_path):
+    """Events by name, processors, memory of host and devices, beside what every summary has."""
+    golden = Path(__file__).parents[1] / "golden" / "systrace" / "v1"
+    profiles.run(profiles.BIN / "kymo-process", "--system", golden, "--output", tmp_path / "t")
+    got = json.loads(export(tmp_path / "t", "-f", "summary-json"))
+    events = {(e["trace_event_source"], e["name"]): e for e in got["system_events"]}
+    with duckdb.connect() as db:
+        want = db.sql("SELECT trace_event_source, name, count(*), sum(duration_ns)::BIGINT, sum(transfer_bytes)::BIGINT "
+                      f"FROM '{tmp_path}/t/SystemProfileEvents.parquet' GROUP BY ALL").fetchall()
+    assert {(s, n): (c, d, b) for s, n, c, d, b in want} == {k: (e["events"], e["duration_ns"], e["transfer_bytes"]) for k, e in events.items()}
+    assert got["cpu"][0] == {"cpu_id": "average", "samples": 2, "util_percent": 25, "max_percent": 35}
+    assert [c["cpu_id"] for c in got["cpu"]] == ["average", "1", "0"]
+    assert got["host_memory"] == {"samples": 1, "used_bytes": 1000, "used_percent": 25}
+    (hbm,) = got["device_memory"]
+    assert (hbm["device_idx"], hbm["hbm_idx"], hbm["total_bytes"], hbm["tensors_bytes"], hbm["unknown_bytes"]) == (0, 1, 5120, 4096, 1024)
+    assert [(p["engine"], p["reason"], p["events"]) for p in got["partial_events"]] == [("tensor_read", "open_at_end", 1)]
+    text = export(tmp_path / "t", "-f", "summary-text")
+    for title in ("System profile", "System events by time", "Processors", "Host memory", "Device memory", "Records lost"):
+        assert f"{title}" in text

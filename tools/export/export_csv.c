@@ -170,7 +170,7 @@ static int write_table(const struct export_profile *p, const struct export_csv_o
                                   "%s\n    {\"file\": \"%s.csv\", \"table\": \"%s\", \"rows\": %" PRIu64
                                   ", \"events_in_range\": %" PRIu64 ", \"complete\": %s}",
                                   note->data[note->len - 1] == '[' ? "" : ",", s->name, s->name, w.rows, w.events,
-                                  o->samples ? "false" : "true") < 0)
+                                  w.rows == w.events ? "true" : "false") < 0)
         r = kymo_err_set(err, -ENOMEM, "out of memory");
     return r;
 }

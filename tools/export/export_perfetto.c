@@ -16,6 +16,7 @@
 #include "tools/export/perfetto_tracks.h"
 
 #define SQL_MAX (1u << 20)
+#define POINTS_MAX 64 /* flows that pass one event */
 
 struct drawing {
     const struct export_profile *profile;
@@ -24,6 +25,8 @@ struct drawing {
     struct perfetto_writer *writer;
     struct perfetto_tracks *tracks;
     struct perfetto_flows *flows;
+    bool draws_points;
+    uint64_t points[POINTS_MAX];
     struct kymo_err *err;
     /* the table under way */
     const struct perfetto_events *events;
@@ -33,8 +36,8 @@ struct drawing {
     int64_t last;
 };
 
-/* Columns of the result: track, name or value, start, end, id; then arguments. */
-enum { TRACK, NAME, START, END, ID, ARGS };
+/* Columns of the result: track, name or value, start, end, id, flows that pass; then arguments. */
+enum { TRACK, NAME, START, END, ID, POINTS, ARGS };
 
 static int write_bytes(void *ctx, const void *bytes, size_t n)
 {
@@ -67,6 +70,24 @@ static size_t take_args(const struct drawing *d, const struct query_value *v, st
     return n;
 }
 
+/* Numbers in brackets, as the query gives them. A flow's begins lie in the order of time, which is how readers join
+ * them. */
+static void take_points(struct drawing *d, const struct query_value *v, struct perfetto_event *e)
+{
+    const char *at = v->kind == QUERY_VALUE_LIST ? v->text : NULL, *end = at ? at + v->len : NULL;
+    while (at < end && e->begin_count < POINTS_MAX) {
+        uint64_t number = 0;
+        const char *digits = at;
+        for (; at < end && *at >= '0' && *at <= '9'; at++)
+            number = 10 * number + (uint64_t)(*at - '0');
+        if (at > digits)
+            d->points[e->begin_count++] = number;
+        else
+            at++;
+    }
+    e->begins = d->points;
+}
+
 static int draw_event(void *ctx, size_t columns, const struct query_value *v)
 {
     struct drawing *d = ctx;
@@ -95,6 +116,8 @@ static int draw_event(void *ctx, size_t columns, const struct query_value *v)
         e.begins = perfetto_flows_of(d->flows, d->events->flow, v[ID].integer, false, &e.begin_count);
         e.ends = perfetto_flows_of(d->flows, d->events->flow, v[ID].integer, true, &e.end_count);
     }
+    if (d->draws_points && d->events->points)
+        take_points(d, &v[POINTS], &e);
     r = perfetto_tracks_lane(d->tracks, d->events->group, v[TRACK].text ? v[TRACK].text : "", v[TRACK].len, e.start,
                              e.end, &e.track);
     if (r < 0)
@@ -183,6 +206,10 @@ static int put_events_sql(struct drawing *d, const struct export_source *s, bool
         r = *s->end ? kymo_buf_printf(sql, "\"%s\"::BIGINT", s->end) : kymo_buf_printf(sql, "NULL::BIGINT");
     if (r == 0)
         r = kymo_buf_printf(sql, ", %s", export_source_has(s, "id") && e->flow ? "id::BIGINT" : "NULL::BIGINT");
+    if (r == 0 && e->points && export_source_has(s, e->points))
+        r = kymo_buf_printf(sql, ", [hash(f) FOR f IN \"%s\"]", e->points);
+    else if (r == 0)
+        r = kymo_buf_printf(sql, ", NULL::VARCHAR");
     if (r == 0)
         r = put_args(d, s, sql);
     if (r == 0)
@@ -236,8 +263,9 @@ static char *counter_sql(const struct export_profile *p, const struct export_sou
 {
     bool core = p->several_cores && export_source_has(s, "pcore_idx");
     char *track KYMO_FREE =
-        c->track ? kymo_asprintf("'%s'%s", c->track, core ? " || coalesce('(nc' || pcore_idx || ')', '')" : "")
-                 : kymo_strdup(s->track);
+        c->track  ? kymo_asprintf("'%s'%s", c->track, core ? " || coalesce('(nc' || pcore_idx || ')', '')" : "")
+        : c->part ? kymo_asprintf("%s || ' %s'", s->track, c->part)
+                  : kymo_strdup(s->track);
     if (!track)
         return NULL;
     return kymo_asprintf("SELECT %s, %s\"%s\"::DOUBLE%s%s%s, \"%s\"::BIGINT FROM \"%s\"%s", track,
@@ -245,13 +273,30 @@ static char *counter_sql(const struct export_profile *p, const struct export_sou
                          c->divisor ? c->divisor : "", c->divisor ? "\", 0)" : "", s->start, s->name, s->condition);
 }
 
+/* A part that is 0 all the time would be a line that says nothing. */
+static int is_drawn(const struct drawing *d, const struct export_source *s, const struct perfetto_counter *c, bool *ret)
+{
+    int64_t n = 1;
+    *ret = export_source_has(s, c->value);
+    if (!*ret || !c->part)
+        return 0;
+    char *sql KYMO_FREE = kymo_asprintf("SELECT count(*)::BIGINT FROM \"%s\" WHERE \"%s\" <> 0", s->name, c->value);
+    int r =
+        sql ? query_db_integers(d->profile->db, sql, &n, 1, d->err) : kymo_err_set(d->err, -ENOMEM, "out of memory");
+    *ret = n > 0;
+    return r;
+}
+
 static int draw_counter(struct drawing *d, const struct perfetto_counter *c)
 {
     struct export_source s;
+    bool drawn = false;
     const struct query_row_sink sink = {.row = draw_sample, .ctx = d};
     int r = export_source_open(&s, d->profile, c->table, &d->options->range, d->err);
     d->counter = c;
-    if (r == 0 && export_source_has(&s, c->value)) {
+    if (r == 0)
+        r = is_drawn(d, &s, c, &drawn);
+    if (r == 0 && drawn) {
         char *sql KYMO_FREE = counter_sql(d->profile, &s, c);
         r = sql ? query_rows_run(d->profile->db, sql, &sink, d->err) : kymo_err_set(d->err, -ENOMEM, "out of memory");
     }
@@ -278,35 +323,74 @@ static int draw_all(struct drawing *d)
     return r;
 }
 
+bool export_perfetto_shows(const char *table)
+{
+    bool shown = false;
+    for (const struct perfetto_events *e = perfetto_events; e->table; e++)
+        shown = shown || !strcmp(e->table, table);
+    for (const struct perfetto_counter *c = perfetto_counters; c->table; c++)
+        shown = shown || !strcmp(c->table, table);
+    return shown;
+}
+
 /* A table that a trace does not show is a mistake of whoever asks for it. */
 static int check_tables(const struct drawing *d)
 {
     for (size_t i = 0; i < d->options->table_count; i++) {
         const char *name = d->options->tables[i];
-        bool known = false;
-        for (const struct perfetto_events *e = perfetto_events; e->table; e++)
-            known = known || !strcmp(e->table, name);
-        for (const struct perfetto_counter *c = perfetto_counters; c->table; c++)
-            known = known || !strcmp(c->table, name);
-        if (!known)
-            return kymo_err_set(d->err, -EINVAL, "%s: a trace does not show this table", name);
         if (!export_profile_has(d->profile, name))
-            return kymo_err_set(d->err, -ENODATA, "%s: no table %s there: the profile holds no such activity",
-                                d->profile->dir, name);
+            return export_profile_lacks(d->profile, name, d->err);
+        if (!export_perfetto_shows(name))
+            return kymo_err_set(d->err, -EINVAL, "%s: a trace does not show this table", name);
     }
     return 0;
 }
 
-static int draw(struct drawing *d, const char *path, uint64_t *ret_left_out)
+/* Flows that events name themselves take no memory, but are as many arrows for whoever reads the trace. */
+static int count_points(struct drawing *d, uint64_t *ret)
+{
+    int r = 0;
+    *ret = 0;
+    for (const struct perfetto_events *e = perfetto_events; e->table && r == 0; e++) {
+        struct export_source s;
+        int64_t n = 0;
+        if (!e->points || !wanted(d, e->table, e->unusual) || !export_profile_has(d->profile, e->table))
+            continue;
+        r = export_source_open(&s, d->profile, e->table, &d->options->range, d->err);
+        char *sql KYMO_FREE = r < 0 || !export_source_has(&s, e->points)
+                                  ? NULL
+                                  : kymo_asprintf("SELECT coalesce(sum(len(\"%s\")), 0)::BIGINT FROM \"%s\"%s",
+                                                  e->points, s.name, s.condition);
+        if (sql)
+            r = query_db_integers(d->profile->db, sql, &n, 1, d->err);
+        export_source_done(&s);
+        *ret += (uint64_t)n;
+    }
+    return r;
+}
+
+static int read_flows(struct drawing *d, uint64_t *ret_left_out)
 {
     const struct perfetto_flows_scope scope = {
         .range = &d->options->range,
         .instructions = wanted(d, "Instruction", false),
         .transfers = wanted(d, "DmaPacketAggregated", false),
     };
+    uint64_t points = 0;
+    int r = perfetto_flows_read(d->profile, &scope, d->options->flows, &d->flows, ret_left_out, d->err);
+    if (r == 0)
+        r = count_points(d, &points);
+    d->draws_points = points <= d->options->flows;
+    if (!d->draws_points)
+        *ret_left_out += points;
+    return r;
+}
+
+static int draw(struct drawing *d, const char *path, uint64_t *ret_left_out)
+{
     int r = check_tables(d);
     if (r == 0)
-        r = perfetto_flows_read(d->profile, &scope, d->options->flows, &d->flows, ret_left_out, d->err);
+        r = read_flows(d, ret_left_out);
     if (r == 0)
         r = export_file_open(&d->file, path, d->err);
     if (r == 0)

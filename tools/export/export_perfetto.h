@@ -22,6 +22,9 @@ struct export_perfetto_options {
     const volatile sig_atomic_t *stop;
 };
 
+/* A trace shows rows of this table. */
+bool export_perfetto_shows(const char *table);
+
 int export_perfetto(const struct export_profile *p, const struct export_perfetto_options *o, uint64_t *ret_left_out,
                     struct kymo_err *err) KYMO_MUST_CHECK;
 

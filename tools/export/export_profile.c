@@ -10,6 +10,8 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "collector/query/query_views.h"
+#include "formats/schema/schema.h"
 
 #define SQL_MAX (1u << 20)
 
@@ -32,26 +34,63 @@ void export_profile_done(struct export_profile *p)
     p->db = query_db_free(p->db);
 }
 
-static bool is_file_of(const char *name, const char *table)
-{
-    size_t n = strlen(table);
-    if (strncmp(name, table, n) != 0)
-        return false;
-    name += n;
-    if (*name == '_' && isdigit((unsigned char)name[1]))
-        name += 1 + strspn(name + 1, "0123456789");
-    return !strcmp(name, ".parquet");
-}
-
 bool export_profile_has(const struct export_profile *p, const char *table)
 {
     DIR *dir = opendir(p->dir);
     bool found = false;
+    size_t n;
     for (const struct dirent *e; dir && !found && (e = readdir(dir));)
-        found = is_file_of(e->d_name, table);
+        found = query_views_is_table(e->d_name, &n) && n == strlen(table) && !memcmp(e->d_name, table, n);
     if (dir)
         (void)closedir(dir);
     return found;
+}
+
+int export_profile_lacks(const struct export_profile *p, const char *table, struct kymo_err *err)
+{
+    return kymo_err_set(err, -ENODATA, "%s: no table %s there: %s", p->dir, table,
+                        kymo_schema_find(table) ? "the profile holds no such activity" : "the schema has none either");
+}
+
+struct names {
+    char list[EXPORT_TABLES_MAX][EXPORT_NAME_MAX];
+    size_t count;
+};
+
+/* Several files of one table are one name. */
+static void add_name(struct names *names, const char *file, bool (*is_shown)(const char *table))
+{
+    char name[EXPORT_NAME_MAX];
+    size_t n;
+    if (!query_views_is_table(file, &n) || n >= sizeof name || names->count == EXPORT_TABLES_MAX)
+        return;
+    (void)snprintf(name, sizeof name, "%.*s", (int)n, file);
+    for (size_t i = 0; i < names->count; i++)
+        if (!strcmp(names->list[i], name))
+            return;
+    if (is_shown(name))
+        memcpy(names->list[names->count++], name, sizeof name);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+int export_profile_list(const char *dir, bool (*is_shown)(const char *table), struct kymo_buf *out)
+{
+    struct names *names KYMO_FREE = KYMO_NEW(struct names);
+    DIR *d = names ? opendir(dir) : NULL;
+    int r = names ? 0 : -ENOMEM;
+    for (const struct dirent *e; d && (e = readdir(d));)
+        add_name(names, e->d_name, is_shown);
+    if (d)
+        (void)closedir(d);
+    if (names && names->count)
+        qsort(names->list, names->count, sizeof *names->list, by_name);
+    for (size_t i = 0; names && i < names->count && r == 0; i++)
+        r = kymo_buf_printf(out, "%s%s", i ? ", " : "", names->list[i]);
+    return r;
 }
 
 static int take_columns(void *ctx, size_t columns, const char *const *names, const enum query_type *types)
@@ -172,7 +211,7 @@ int export_source_open(struct export_source *s, const struct export_profile *p, 
         return kymo_err_set(err, -EINVAL, "%s: not the name of a table", table);
     (void)snprintf(s->name, sizeof s->name, "%s", table);
     if (!export_profile_has(p, table))
-        return kymo_err_set(err, -ENODATA, "%s: no table %s there: the profile holds no such activity", p->dir, table);
+        return export_profile_lacks(p, table, err);
     int r = read_columns(s, p, err);
     if (r < 0)
         return r;

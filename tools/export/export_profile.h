@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "collector/query/query_rows.h"
 #include "tools/export/export_tables.h"
 
@@ -31,6 +32,10 @@ void export_profile_done(struct export_profile *p);
 
 /* True: the directory has a file of this table. */
 bool export_profile_has(const struct export_profile *p, const char *table);
+/* Says that it has none: -ENODATA. */
+int export_profile_lacks(const struct export_profile *p, const char *table, struct kymo_err *err);
+/* Appends the names of those tables in dir that are shown, by name, with ", " between them. */
+int export_profile_list(const char *dir, bool (*is_shown)(const char *table), struct kymo_buf *out) KYMO_MUST_CHECK;
 
 /* How the rows of one table are read. */
 struct export_source {

@@ -42,12 +42,17 @@ const struct export_table export_tables[] = {
     {.name = "PsumUsage", SAMPLE, .track = "'PSUM Usage' || $NC", .columns = ""},
     {.name = "SystemProfileEvents",
      SPAN,
-     .track =
-         "instance_id || ' pid ' || process_id || ' ' || trace_event_source || coalesce(' worker ' || worker_gid, '')",
-     .columns = "instance_id process_id trace_event_source worker_gid"},
-    {.name = "SystemProfileHbmUsage", SAMPLE, .track = "'HBM'", .columns = ""},
-    {.name = "CpuUsage", SAMPLE, .track = "'CPU ' || cpu_id", .columns = "cpu_id"},
-    {.name = "HostMemUsage", SAMPLE, .track = "'Host memory'", .columns = ""},
+     .track = "instance_id || ' pid ' || process_id || ' ' || trace_event_source || CASE WHEN trace_event_source = "
+              "'neuron_hw' THEN coalesce(' nc' || nc_idx, '') ELSE ' thread ' || thread_id END",
+     .columns = "instance_id process_id trace_event_source thread_id nc_idx",
+     .usual = true},
+    {.name = "SystemProfileHbmUsage",
+     SAMPLE,
+     .track = "'nd' || device_idx || ' HBM ' || hbm_idx",
+     .columns = "device_idx hbm_idx",
+     .usual = true},
+    {.name = "CpuUsage", SAMPLE, .track = "'CPU ' || cpu_id", .columns = "cpu_id", .usual = true},
+    {.name = "HostMemUsage", SAMPLE, .track = "'Host memory'", .columns = "", .usual = true},
     {0},
 };
 

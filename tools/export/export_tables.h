@@ -15,7 +15,7 @@ struct export_table {
     const char *track;
     const char *columns; /* that the SQL needs beside pcore_idx, separated by blanks; without them the table's name is
                             the track */
-    bool usual;          /* one of the boxes of the viewer's dialog */
+    bool usual;          /* one of the boxes of the viewer's dialog, or of a system profile */
 };
 
 /* The last has no name. */

@@ -69,8 +69,10 @@ static const struct kymo_option rows[] = {
      .type = KYMO_OPTION_LIST,
      .arg = "NAME",
      .offset = offsetof(struct args, tables),
-     .help = "these tables only, any that has times; by default, for csv: Instruction, DmaPacketAggregated, DmaPacket, "
-             "CcInstruction, SemaphoreUpdate; for perfetto: all but SemaphoreUpdate"},
+     .help =
+         "these tables only, any that has times; by default, for csv: Instruction, DmaPacketAggregated, DmaPacket, "
+         "CcInstruction, SemaphoreUpdate, of a system profile SystemProfileEvents, SystemProfileHbmUsage, CpuUsage, "
+         "HostMemUsage; for perfetto: all but SemaphoreUpdate"},
     {.name = "sample",
      .type = KYMO_OPTION_U64,
      .arg = "PIXELS",
@@ -88,20 +90,7 @@ static const struct kymo_option rows[] = {
      .help =
          "perfetto: arrows between dependent events at most; with more in the range the trace has none, and a message "
          "says so; 32 bytes of memory each; 0: no arrows"},
-    {.name = "memory",
-     .type = KYMO_OPTION_SIZE,
-     .arg = "BYTES",
-     .def = "512M",
-     .offset = offsetof(struct args, memory),
-     .help = "limit of the memory for reading tables"},
-    {.name = "threads",
-     .type = KYMO_OPTION_U64,
-     .arg = "N",
-     .def = "2",
-     .min = 1,
-     .max = 256,
-     .offset = offsetof(struct args, threads),
-     .help = "threads for reading tables"},
+    QUERY_LIMIT_ROWS(struct args),
     {0},
 };
 
@@ -231,6 +220,23 @@ static int run(const struct args *a, const struct export_range *range, struct ky
     return r;
 }
 
+static bool has_times(const char *table)
+{
+    return export_tables_find(table) != NULL;
+}
+
+/* Whoever names a table that is not there, or not shown, wants to know which are. */
+static void tell_tables(const struct args *a)
+{
+    struct kymo_buf names;
+    kymo_buf_init(&names, EXPORT_TABLES_MAX * EXPORT_NAME_MAX);
+    bool perfetto_only = a->format == FORMAT_PERFETTO;
+    if (export_profile_list(a->dir, perfetto_only ? export_perfetto_shows : has_times, &names) == 0 && names.len)
+        (void)fprintf(stderr, "kymo export: tables there that %s: %.*s\n",
+                      perfetto_only ? "a trace shows" : "have times", (int)names.len, (const char *)names.data);
+    kymo_buf_done(&names);
+}
+
 int main(int argc, char **argv)
 {
     struct args args;
@@ -247,6 +253,8 @@ int main(int argc, char **argv)
         return usage_error("signals cannot be handled here");
     if (run(&args, &range, &err) < 0) {
         (void)fprintf(stderr, "kymo export: %s\n", err.text);
+        if (args.tables.n && (err.code == -ENODATA || err.code == -EINVAL))
+            tell_tables(&args);
         return 1;
     }
     return 0;

@@ -11,8 +11,9 @@
 #define MEMORY "On-chip memory"
 #define NOTES "Warnings and notices"
 #define SYSTEM "System"
+#define SAMPLES "Processors and memory"
 
-const char *const perfetto_groups[] = {NOTES, CORE, DMA, QUEUES, HOST, CC, COUNTERS, MEMORY, SYSTEM, NULL};
+const char *const perfetto_groups[] = {NOTES, CORE, DMA, QUEUES, HOST, CC, COUNTERS, MEMORY, SYSTEM, SAMPLES, NULL};
 
 const struct perfetto_events perfetto_events[] = {
     {.table = "ExecutionInfo",
@@ -84,27 +85,57 @@ const struct perfetto_events perfetto_events[] = {
      .group = SYSTEM,
      .name = "name",
      .name_columns = "name",
-     .args = "id trace_event_source thread_id nc_idx worker_gid extra_attributes_json"},
+     .args = "id trace_event_source instance_id process_id thread_id nc_idx pcore_idx worker_gid flow_id "
+             "framework_stream_id transfer_bytes extra_attributes_json",
+     .points = "flow_id"},
     {0},
 };
 
+#define HBM_CLASS(class)                                                                                               \
+    {                                                                                                                  \
+        "SystemProfileHbmUsage", class "_bytes", NULL, NULL, "bytes", SAMPLES, class                                   \
+    }
+
 /* The first ten are the viewer's tracks by their names. */
 const struct perfetto_counter perfetto_counters[] = {
-    {"FlopsUsage", "mfu_instant_percent", NULL, "Estimated Instant MFU", "%", COUNTERS},
-    {"FlopsUsage", "mfu_cumulative_percent", NULL, "Estimated Cumulative MFU", "%", COUNTERS},
-    {"FlopsUsage", "hfu_instant_percent", NULL, "Estimated Instant HFU", "%", COUNTERS},
-    {"FlopsUsage", "hfu_cumulative_percent", NULL, "Estimated Cumulative HFU", "%", COUNTERS},
-    {"DmaUsage", "current_throughput", NULL, "DMA Throughput", "B/s", COUNTERS},
-    {"DmaUsage", "total_transfer_bytes", "timestamp", "Cumulative DMA Throughput", "B/s", COUNTERS},
-    {"HbmUsage", "current_throughput", NULL, "HBM Throughput", "B/s", COUNTERS},
-    {"HbmUsage", "total_transfer_bytes", "timestamp", "Cumulative HBM Throughput", "B/s", COUNTERS},
-    {"HostDmaUsage", "current_throughput", NULL, "Host-Device DMA Throughput", "B/s", COUNTERS},
-    {"HostDmaUsage", "total_transfer_bytes", "timestamp", "Cumulative Host-Device DMA Throughput", "B/s", COUNTERS},
-    {"PendingDma", "value", NULL, "Pending DMA", "transfers", COUNTERS},
-    {"SbufUsage", "avg_util_percent", NULL, "SBUF Usage", "%", MEMORY},
-    {"PsumUsage", "avg_util_percent", NULL, "PSUM Usage", "%", MEMORY},
-    {"CpuUsage", "util_percent", NULL, NULL, "%", SYSTEM},
-    {"HostMemUsage", "used_bytes", NULL, NULL, "bytes", SYSTEM},
-    {"SystemProfileHbmUsage", "total_bytes", NULL, NULL, "bytes", SYSTEM},
+    {"FlopsUsage", "mfu_instant_percent", NULL, "Estimated Instant MFU", "%", COUNTERS, NULL},
+    {"FlopsUsage", "mfu_cumulative_percent", NULL, "Estimated Cumulative MFU", "%", COUNTERS, NULL},
+    {"FlopsUsage", "hfu_instant_percent", NULL, "Estimated Instant HFU", "%", COUNTERS, NULL},
+    {"FlopsUsage", "hfu_cumulative_percent", NULL, "Estimated Cumulative HFU", "%", COUNTERS, NULL},
+    {"DmaUsage", "current_throughput", NULL, "DMA Throughput", "B/s", COUNTERS, NULL},
+    {"DmaUsage", "total_transfer_bytes", "timestamp", "Cumulative DMA Throughput", "B/s", COUNTERS, NULL},
+    {"HbmUsage", "current_throughput", NULL, "HBM Throughput", "B/s", COUNTERS, NULL},
+    {"HbmUsage", "total_transfer_bytes", "timestamp", "Cumulative HBM Throughput", "B/s", COUNTERS, NULL},
+    {"HostDmaUsage", "current_throughput", NULL, "Host-Device DMA Throughput", "B/s", COUNTERS, NULL},
+    {"HostDmaUsage", "total_transfer_bytes", "timestamp", "Cumulative Host-Device DMA Throughput", "B/s", COUNTERS,
+     NULL},
+    {"PendingDma", "value", NULL, "Pending DMA", "transfers", COUNTERS, NULL},
+    {"SbufUsage", "avg_util_percent", NULL, "SBUF Usage", "%", MEMORY, NULL},
+    {"PsumUsage", "avg_util_percent", NULL, "PSUM Usage", "%", MEMORY, NULL},
+    {"CpuUsage", "util_percent", NULL, NULL, "%", SAMPLES, NULL},
+    {"HostMemUsage", "used_bytes", NULL, NULL, "bytes", SAMPLES, NULL},
+    {"SystemProfileHbmUsage", "total_bytes", NULL, NULL, "bytes", SAMPLES, NULL},
+    HBM_CLASS("generic"),
+    HBM_CLASS("tensor_instructions"),
+    HBM_CLASS("scalar_instructions"),
+    HBM_CLASS("gpsimd_instructions"),
+    HBM_CLASS("io"),
+    HBM_CLASS("dram_spill"),
+    HBM_CLASS("weights"),
+    HBM_CLASS("profiler_buffers"),
+    HBM_CLASS("scalar_table"),
+    HBM_CLASS("vector_instructions"),
+    HBM_CLASS("sync_instructions"),
+    HBM_CLASS("shared_scratchpad"),
+    HBM_CLASS("tensors"),
+    HBM_CLASS("ucode_lib"),
+    HBM_CLASS("gpsimd_stdio"),
+    HBM_CLASS("collectives"),
+    HBM_CLASS("scratchpad"),
+    HBM_CLASS("dma_rings_runtime"),
+    HBM_CLASS("dma_rings_spill"),
+    HBM_CLASS("dma_rings_io"),
+    HBM_CLASS("dma_rings_collectives"),
+    HBM_CLASS("unknown"),
     {0},
 };

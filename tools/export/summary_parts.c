@@ -19,6 +19,29 @@ static const struct part_facts facts[SUMMARY_PARTS] = {
     {"metadata", "Profile", "Metadata", "SELECT * FROM Metadata LIMIT 1", true},
     {"system_metadata", "System profile", "SystemProfileMetadata", "SELECT * FROM SystemProfileMetadata LIMIT 1", true},
     {"summary", "Summary", "Summary", "SELECT * FROM Summary LIMIT 1", true},
+    {"system_events", "System events by time", "SystemProfileEvents",
+     "SELECT trace_event_source, name, count(*)::BIGINT AS events, sum(duration_ns)::BIGINT AS duration_ns, "
+     "max(duration_ns)::BIGINT AS longest_ns, sum(transfer_bytes)::BIGINT AS transfer_bytes FROM SystemProfileEvents "
+     "GROUP BY trace_event_source, name ORDER BY sum(duration_ns) DESC, trace_event_source, name LIMIT 50",
+     false},
+    {"cpu", "Processors: all together, and the busiest", "CpuUsage",
+     "SELECT cpu_id, count(*)::BIGINT AS samples, avg(util_percent) AS util_percent, max(util_percent) AS max_percent "
+     "FROM CpuUsage GROUP BY cpu_id ORDER BY cpu_id <> 'average', avg(util_percent) DESC, cpu_id LIMIT 9",
+     false},
+    {"host_memory", "Host memory at its fullest", "HostMemUsage",
+     "SELECT count(*)::BIGINT AS samples, max(used_bytes) AS used_bytes, max(used_percent) AS used_percent "
+     "FROM HostMemUsage HAVING count(*) > 0",
+     true},
+    {"device_memory", "Device memory, each class at its fullest", "SystemProfileHbmUsage",
+     "SELECT device_idx, hbm_idx, max(total_bytes) AS total_bytes, max(weights_bytes) AS weights_bytes, "
+     "max(tensors_bytes) AS tensors_bytes, max(scratchpad_bytes) AS scratchpad_bytes, max(shared_scratchpad_bytes) AS "
+     "shared_scratchpad_bytes, max(collectives_bytes) AS collectives_bytes, max(unknown_bytes) AS unknown_bytes "
+     "FROM SystemProfileHbmUsage GROUP BY device_idx, hbm_idx ORDER BY device_idx, hbm_idx LIMIT 1000",
+     false},
+    {"device_profiles", "Device profiles of the session", "DeviceProfileList",
+     "SELECT device_profile_name, nc_id, nc_idx, session_id, model_id FROM DeviceProfileList "
+     "ORDER BY device_profile_name LIMIT 1000",
+     false},
     {"executions", "Executions", "ExecutionInfo", "SELECT * FROM ExecutionInfo ORDER BY execution_index LIMIT 1000",
      false},
     {"opcodes", "Opcodes by active time", "OpcodeSummary",
@@ -29,6 +52,11 @@ static const struct part_facts facts[SUMMARY_PARTS] = {
      "SELECT kind, label, count(*)::BIGINT AS bands, sum(count)::BIGINT AS events, "
      "sum(end_ts - start_ts)::BIGINT AS duration_ns, any_value(details) AS details FROM TimelineWarning "
      "GROUP BY kind, label ORDER BY kind, label LIMIT 100",
+     false},
+    {"partial_events", "Events of which one side is known", "PartialEvent",
+     "SELECT kind, engine, side, reason, count(*)::BIGINT AS events FROM PartialEvent GROUP BY kind, engine, side, "
+     "reason "
+     "ORDER BY count(*) DESC, kind, engine, side, reason LIMIT 100",
      false},
     {"warnings", "Warnings", "Warning", "SELECT category, message FROM Warning LIMIT 2000", false},
     {"losses", "Records lost", "LossLedger",

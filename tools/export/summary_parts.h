@@ -27,7 +27,7 @@ struct summary_part {
     size_t row_count, value_cap;
 };
 
-#define SUMMARY_PARTS 9
+#define SUMMARY_PARTS 15
 
 struct summary_parts {
     struct summary_part parts[SUMMARY_PARTS];
