@@ -33,3 +33,11 @@ int sibling_exec(const char *program, char *const *argv, struct kymo_err *err)
     r = -errno;
     return kymo_err_set(err, r, "cannot run %s: %s", path, strerror(-r));
 }
+
+int sibling_main(const char *program, char *const *argv)
+{
+    struct kymo_err err = {0};
+    if (sibling_exec(program, argv, &err) < 0)
+        (void)fprintf(stderr, "kymo %s: %s\n", argv[0], err.text);
+    return 1;
+}

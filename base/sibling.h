@@ -11,5 +11,7 @@ int sibling_path(const char *program, char ret[static PATH_MAX], struct kymo_err
 
 /* Replaces this process by it. argv[0] should be the program's name. Returns only on failure. */
 int sibling_exec(const char *program, char *const *argv, struct kymo_err *err) KYMO_MUST_CHECK;
+/* For a subcommand of kymo, whose name argv[0] is: the same, and on failure one line and the exit code 1. */
+int sibling_main(const char *program, char *const *argv);
 
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/core_list.h"
 #include "base/file.h"
 #include "base/utf8.h"
 #include "daemon/unit_name.h"
@@ -277,18 +278,5 @@ int process_read(pid_t pid, struct process *ret, struct kymo_err *err)
 size_t process_parse_cores(const char *text, uint32_t *cores, size_t max)
 {
     size_t n = 0;
-    for (const char *p = text; *p;) {
-        char *end;
-        if (*p < '0' || *p > '9')
-            return 0;
-        unsigned long first = strtoul(p, &end, 10), last = first;
-        if (*end == '-' && end[1] >= '0' && end[1] <= '9')
-            last = strtoul(end + 1, &end, 10);
-        if (first > last || last >= CORE_MAX || last - first >= max - n || (*end && *end != ','))
-            return 0;
-        for (unsigned long c = first; c <= last; c++)
-            cores[n++] = (uint32_t)c;
-        p = *end ? end + 1 : end;
-    }
-    return n;
+    return kymo_core_list(text, CORE_MAX, cores, max, &n) < 0 ? 0 : n;
 }

@@ -2,10 +2,10 @@
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/core_list.h"
 #include "tools/control_client.h"
 #include "tools/subcommands.h"
 #include "tools/tree.h"
@@ -202,32 +202,12 @@ static int heard(void *ctx, const struct wire_message *m, struct kymo_err *err)
     return 0;
 }
 
-/* "0,4-7" into at most max numbers. */
-static int parse_cores(const char *text, uint32_t *cores, size_t max, size_t *ret_n, struct kymo_err *err)
+static int parse_cores(const char *text, uint32_t *cores, size_t *ret_n, struct kymo_err *err)
 {
-    size_t n = 0;
-    const char *at = text;
-    do {
-        char *end;
-        unsigned long first = strtoul(at, &end, 10), last = first;
-        bool ok = *at >= '0' && *at <= '9';
-        if (ok && *end == '-') {
-            at = end + 1;
-            ok = *at >= '0' && *at <= '9';
-            last = strtoul(at, &end, 10);
-        }
-        if (!ok || (*end && *end != ',') || first > last || last > UINT16_MAX)
-            return kymo_err_set(err, -EINVAL, "--cores: \"%s\" is no list such as 0,4-7", text);
-        for (; first <= last && n < max; first++)
-            cores[n++] = (uint32_t)first;
-        if (first <= last)
-            return kymo_err_set(err, -EINVAL, "--cores: \"%s\" names more than %zu cores", text, max);
-        at = *end ? end + 1 : end;
-        if (!*end)
-            break;
-    } while (true);
-    *ret_n = n;
-    return 0;
+    int r = kymo_core_list(text, UINT16_MAX + 1u, cores, CONTROL_CORES_MAX, ret_n);
+    if (r == -ENOBUFS)
+        return kymo_err_set(err, -EINVAL, "--cores: \"%s\" names more than %d cores", text, CONTROL_CORES_MAX);
+    return r < 0 ? kymo_err_set(err, r, "--cores: \"%s\" is no list such as 0,4-7", text) : 0;
 }
 
 /* What the daemon would refuse anyway, before anybody is asked. */
@@ -236,7 +216,7 @@ static int check_names(const struct args *a, uint32_t *cores, size_t *ret_n, str
     *ret_n = 0;
     if (a->job && (!*a->job || strlen(a->job) > WIRE_NAME_MAX))
         return kymo_err_set(err, -EINVAL, "--job: a name has 1 to %d bytes", WIRE_NAME_MAX);
-    return a->cores ? parse_cores(a->cores, cores, CONTROL_CORES_MAX, ret_n, err) : 0;
+    return a->cores ? parse_cores(a->cores, cores, ret_n, err) : 0;
 }
 
 /* To be understood as meant, or not to be sent at all. */

@@ -33,10 +33,6 @@ static const struct kymo_option rows[] = {
      .type = KYMO_OPTION_FLAG,
      .offset = offsetof(struct args, now),
      .help = "restart those that run; without it the hook goes with their next start"},
-    {.name = "user",
-     .type = KYMO_OPTION_FLAG,
-     .offset = offsetof(struct args, user),
-     .help = "units of your own service manager"},
     {.name = "no-reload",
      .type = KYMO_OPTION_FLAG,
      .offset = offsetof(struct args, no_reload),
@@ -46,14 +42,7 @@ static const struct kymo_option rows[] = {
      .arg = "DIR",
      .offset = offsetof(struct args, unit_dir),
      .help = "where the drop-ins are, if kymo enable was told so"},
-    {.name = "timeout",
-     .type = KYMO_OPTION_U64,
-     .arg = "SECONDS",
-     .def = "90",
-     .min = 1,
-     .max = 3600,
-     .offset = offsetof(struct args, timeout_s),
-     .help = "for each restart"},
+    UNIT_MANAGER_ROWS(struct args),
     {0}};
 
 static const struct kymo_options spec = {

@@ -39,10 +39,6 @@ static const struct kymo_option rows[] = {
      .type = KYMO_OPTION_FLAG,
      .offset = offsetof(struct args, runtime),
      .help = "until the next boot only"},
-    {.name = "user",
-     .type = KYMO_OPTION_FLAG,
-     .offset = offsetof(struct args, user),
-     .help = "units of your own service manager"},
     {.name = "hook",
      .type = KYMO_OPTION_TEXT,
      .arg = "FILE",
@@ -58,14 +54,7 @@ static const struct kymo_option rows[] = {
      .arg = "DIR",
      .offset = offsetof(struct args, unit_dir),
      .help = "where drop-ins go, one of those that the manager reads; default: its directory for administrators"},
-    {.name = "timeout",
-     .type = KYMO_OPTION_U64,
-     .arg = "SECONDS",
-     .def = "90",
-     .min = 1,
-     .max = 3600,
-     .offset = offsetof(struct args, timeout_s),
-     .help = "for each restart"},
+    UNIT_MANAGER_ROWS(struct args),
     {0}};
 
 static const struct kymo_options spec = {

@@ -1,6 +1,5 @@
 /* kymo verify DIR: proves the loss equation of a profile, by kymo-query. */
 #include <stddef.h>
-#include <stdio.h>
 
 #include "base/options.h"
 #include "base/sibling.h"
@@ -34,8 +33,5 @@ int kymo_verify_main(int argc, char **argv)
     if (code >= 0)
         return code;
     char *query_argv[] = {argv[0], "--verify", "--", (char *)(size_t)args.dir, NULL};
-    struct kymo_err err = {0};
-    if (sibling_exec("kymo-query", query_argv, &err) < 0)
-        (void)fprintf(stderr, "kymo verify: %s\n", err.text);
-    return 1;
+    return sibling_main("kymo-query", query_argv);
 }

@@ -11,10 +11,22 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/options.h"
 
 #define UNIT_MANAGER_NAME_MAX 255
 #define UNIT_MANAGER_MEMBERS_MAX 4096 /* services of a slice */
 #define UNIT_MANAGER_CALL_MS 30000
+
+/* Which manager, and how long it may take: for members user (bool) and timeout_s (uint64_t). */
+#define UNIT_MANAGER_ROWS(type_)                                                                                       \
+    {.name = "user",                                                                                                   \
+     .type = KYMO_OPTION_FLAG,                                                                                         \
+     .offset = offsetof(type_, user),                                                                                  \
+     .help = "units of your own service manager"},                                                                     \
+    {                                                                                                                  \
+        .name = "timeout", .type = KYMO_OPTION_U64, .arg = "SECONDS", .def = "90", .min = 1, .max = 3600,              \
+        .offset = offsetof(type_, timeout_s), .help = "for each restart"                                               \
+    }
 
 struct unit_manager;
 

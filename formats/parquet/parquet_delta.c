@@ -46,23 +46,7 @@ static uint8_t *pack(const uint64_t *v, uint8_t *out, unsigned w)
     switch (w) {
     case 0:
         return out;
-        PACK(1)
-        PACK(2)
-        PACK(3)
-        PACK(4)
-        PACK(5)
-        PACK(6)
-        PACK(7)
-        PACK(8)
-        PACK(9)
-        PACK(10)
-        PACK(11)
-        PACK(12)
-        PACK(13)
-        PACK(14)
-        PACK(15)
-        PACK(16)
-        PACK(17)
+        PARQUET_WIDTHS_17(PACK)
     default:
         return pack_mini(v, out, w);
     }

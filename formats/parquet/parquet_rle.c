@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/le.h"
+#include "formats/parquet/parquet_simd.h"
 #include "formats/parquet/parquet_thrift.h"
 
 /* A run is worth its own header from this many whole groups of eight. */
@@ -66,23 +67,7 @@ static inline __attribute__((always_inline)) uint8_t *pack_groups(const uint32_t
 static uint8_t *pack(const uint32_t *v, size_t groups, uint8_t *out, unsigned width)
 {
     switch (width) {
-        PACK(1)
-        PACK(2)
-        PACK(3)
-        PACK(4)
-        PACK(5)
-        PACK(6)
-        PACK(7)
-        PACK(8)
-        PACK(9)
-        PACK(10)
-        PACK(11)
-        PACK(12)
-        PACK(13)
-        PACK(14)
-        PACK(15)
-        PACK(16)
-        PACK(17)
+        PARQUET_WIDTHS_17(PACK)
         PACK(18)
         PACK(19)
         PACK(20)

@@ -23,4 +23,8 @@ static inline bool parquet_has_avx2(void)
 }
 #endif
 
+/* X(w) for the widths that most values have, which are worth code of their own. */
+#define PARQUET_WIDTHS_17(X)                                                                                           \
+    X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17)
+
 #endif

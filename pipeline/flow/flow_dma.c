@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "pipeline/flow/flow_static.h"
 #include "pipeline/job.h"
-#include "pipeline/spill/sorted.h"
+#include "pipeline/spill/sort_spill.h"
 
 #define RECENT 4           /* ends remembered of one semaphore */
 #define DYNAMIC (1u << 14) /* transfers under way whose semaphore their instruction names */
@@ -37,7 +37,7 @@ struct dynamic {
 struct flow_dma {
     const struct dma_queues *queues;
     struct end *open; /* by hardware queue: the last packet, whose transfer may not be over there; transfer -1: none */
-    struct sorted *ends[INPUT_CORES_MAX];
+    struct sort_spill *ends[INPUT_CORES_MAX];
     struct end next[INPUT_CORES_MAX];
     bool has_next[INPUT_CORES_MAX];
     uint64_t reach_ps[INPUT_CORES_MAX]; /* how far an end may be from its update */
@@ -78,7 +78,7 @@ int flow_dma_open(const struct job *j, struct flow_dma **ret, struct kymo_err *e
     int r = spill_open(j->dir, sizeof(struct transfer), &d->transfers, err);
     for (unsigned c = 0; c < INPUT_CORES_MAX && r == 0; c++) {
         d->reach_ps[c] = lossy(j, c) ? FLOW_DMA_EXACT_PS : FLOW_DMA_PS;
-        r = sorted_open(j->dir, sizeof(struct end), &d->ends[c], err);
+        r = sort_spill_open(j->dir, sizeof(struct end), 0, &d->ends[c], err);
     }
     if (r < 0) {
         flow_dma_free(d);
@@ -93,7 +93,7 @@ struct flow_dma *flow_dma_free(struct flow_dma *d)
     if (!d)
         return NULL;
     for (unsigned c = 0; c < INPUT_CORES_MAX; c++)
-        sorted_free(d->ends[c]);
+        sort_spill_free(d->ends[c]);
     spill_free(d->transfers);
     kymo_free(d->open);
     kymo_free(d->recent);
@@ -107,7 +107,7 @@ static int close_queue(struct flow_dma *d, uint32_t phys, struct kymo_err *err)
     struct end *open = &d->open[phys];
     if (open->transfer < 0)
         return 0;
-    int r = sorted_add(d->ends[phys / (DMA_ENGINES * DMA_QUEUES)], open, err);
+    int r = sort_spill_add(d->ends[phys / (DMA_ENGINES * DMA_QUEUES)], (int64_t)open->ps, open, err);
     open->transfer = -1;
     return r;
 }
@@ -133,7 +133,7 @@ int flow_dma_transfer(struct flow_dma *d, const struct consumer_transfer *t, str
 static int read_next(struct flow_dma *d, unsigned pcore, struct kymo_err *err)
 {
     const void *next;
-    int r = sorted_next(d->ends[pcore], &next, err);
+    int r = sort_spill_next(d->ends[pcore], &next, err);
     d->has_next[pcore] = r > 0;
     if (r > 0)
         memcpy(&d->next[pcore], next, sizeof d->next[pcore]);
@@ -146,7 +146,7 @@ int flow_dma_seal(struct flow_dma *d, struct kymo_err *err)
     for (uint32_t i = 0; i < DMA_PHYS_MAX && r == 0; i++)
         r = close_queue(d, i, err);
     for (unsigned c = 0; c < INPUT_CORES_MAX && r == 0; c++) {
-        r = sorted_seal(d->ends[c], err);
+        r = sort_spill_merge(d->ends[c], err);
         if (r == 0)
             r = read_next(d, c, err);
     }

@@ -7,7 +7,7 @@
 #include "formats/parquet/parquet_writer.h"
 #include "pipeline/job.h"
 #include "pipeline/rings/ring_io.h"
-#include "pipeline/spill/sorted.h"
+#include "pipeline/spill/sort_spill.h"
 
 struct error_record {
     uint64_t ts;
@@ -17,7 +17,7 @@ struct error_record {
 
 struct pass {
     struct job *j;
-    struct sorted *throttles, *errors;
+    struct sort_spill *throttles, *errors;
     struct parquet_row *row;
     uint64_t saturated;
 };
@@ -39,7 +39,7 @@ static int take_throttle(struct pass *p, uint32_t ring, const struct record *rec
                                          .class_id = t.class_id,
                                          .k = t.k,
                                          .n = t.n};
-    return sorted_add(p->throttles, &row, err);
+    return sort_spill_add(p->throttles, ts, &row, err);
 }
 
 static int take(struct pass *p, uint32_t ring, const uint8_t *bytes, struct kymo_err *err)
@@ -54,7 +54,7 @@ static int take(struct pass *p, uint32_t ring, const uint8_t *bytes, struct kymo
         return take_throttle(p, ring, &rec, ts, err);
     struct error_record one = {.ts = (uint64_t)ts, .ring = ring};
     memcpy(one.bytes, bytes, sizeof one.bytes);
-    return sorted_add(p->errors, &one, err);
+    return sort_spill_add(p->errors, ts, &one, err);
 }
 
 static int read_ring(struct pass *p, uint32_t ring, struct kymo_err *err)
@@ -119,7 +119,7 @@ static int write_error(struct pass *p, const void *record, struct kymo_err *err)
     return parquet_row_end(p->row, err);
 }
 
-static int write_table(struct pass *p, enum kymo_table_id table, struct sorted *rows,
+static int write_table(struct pass *p, enum kymo_table_id table, struct sort_spill *rows,
                        int (*each)(struct pass *, const void *, struct kymo_err *), uint64_t *ret_rows,
                        struct kymo_err *err)
 {
@@ -128,8 +128,8 @@ static int write_table(struct pass *p, enum kymo_table_id table, struct sorted *
     if (r < 0)
         return r;
     const void *record;
-    r = sorted_seal(rows, err);
-    while (r >= 0 && (r = sorted_next(rows, &record, err)) > 0)
+    r = sort_spill_merge(rows, err);
+    while (r >= 0 && (r = sort_spill_next(rows, &record, err)) > 0)
         r = each(p, record, err);
     if (r < 0) {
         parquet_row_discard(p->row);
@@ -159,9 +159,9 @@ int notices_run(struct job *j, struct kymo_err *err)
         found += notices_in(&j->scan.rings[i]);
     if (!found)
         return 0;
-    int r = sorted_open(j->dir, sizeof(struct notices_throttle), &p.throttles, err);
+    int r = sort_spill_open(j->dir, sizeof(struct notices_throttle), 0, &p.throttles, err);
     if (r == 0)
-        r = sorted_open(j->dir, sizeof(struct error_record), &p.errors, err);
+        r = sort_spill_open(j->dir, sizeof(struct error_record), 0, &p.errors, err);
     for (size_t i = 0; i < j->scan.count && r == 0; i++)
         if (notices_in(&j->scan.rings[i]))
             r = read_ring(&p, (uint32_t)i, err);
@@ -173,7 +173,7 @@ int notices_run(struct job *j, struct kymo_err *err)
         warnings_add(j->warnings, "Throttle",
                      "%llu throttled spans lasted longer than their record can say: their durations are lower bounds",
                      (unsigned long long)p.saturated);
-    sorted_free(p.throttles);
-    sorted_free(p.errors);
+    sort_spill_free(p.throttles);
+    sort_spill_free(p.errors);
     return r;
 }

@@ -5,13 +5,11 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/alloc.h"
 #include "pipeline/flow/flow_core.h"
-#include "pipeline/spill/sorted.h"
 
 #define EDGES 256
 
@@ -401,41 +399,6 @@ static void test_bank_edges_in_order_of_beginning(void **state)
     drop(w);
 }
 
-/* More records than one run holds come back in order. */
-static void test_sorted(void **state)
-{
-    (void)state;
-    struct pair {
-        uint64_t key, value;
-    };
-    char dir[] = "/tmp/kymo-flow-XXXXXX";
-    struct kymo_err err = {0};
-    assert_non_null(mkdtemp(dir));
-    static const size_t sizes[] = {0, 1, 1000, 300000};
-    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
-        struct sorted *s = NULL;
-        assert_int_equal(sorted_open(dir, sizeof(struct pair), &s, &err), 0);
-        for (uint64_t i = 0; i < sizes[k]; i++) {
-            struct pair one = {i * 0x9E3779B97F4A7C15u >> 20, i};
-            assert_int_equal(sorted_add(s, &one, &err), 0);
-        }
-        assert_int_equal(sorted_seal(s, &err), 0);
-        uint64_t last = 0, sum = 0, n = 0;
-        const void *next;
-        while (sorted_next(s, &next, &err) > 0) {
-            const struct pair *one = next;
-            assert_true(one->key >= last && one->key == one->value * 0x9E3779B97F4A7C15u >> 20);
-            last = one->key;
-            sum += one->value;
-            n++;
-        }
-        assert_int_equal(n, sizes[k]);
-        assert_int_equal(sum, sizes[k] ? sizes[k] * (sizes[k] - 1) / 2 : 0);
-        sorted_free(s);
-    }
-    assert_int_equal(rmdir(dir), 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -450,7 +413,6 @@ int main(void)
         cmocka_unit_test(test_compiler_edges_end_with_the_execution_and_with_losses),
         cmocka_unit_test(test_users_of_a_transfer),
         cmocka_unit_test(test_bank_edges_in_order_of_beginning),
-        cmocka_unit_test(test_sorted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
