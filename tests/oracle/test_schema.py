@@ -37,11 +37,6 @@ def document():
     return yaml.safe_load(schema("--format", "yaml"))
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return coverage_profiles.make(tmp_path_factory.mktemp("coverage"))
-
-
 def test_yaml_is_openapi(document):
     validate(document)
     assert document["openapi"].startswith("3.0") and document["info"]["version"] == "7.4.0"
@@ -67,9 +62,9 @@ def test_yaml_is_the_schema(document):
             assert got.get("x-kymo-own", False) == (row["own"] == "1")
 
 
-def test_rows_are_of_the_document(document, made):
+def test_rows_are_of_the_document(document, all_profiles):
     """Rows of written tables are objects as the document describes them; an optional column that is null is absent."""
-    for path in sorted(made[0].glob("*.parquet")):
+    for path in sorted(all_profiles[0].glob("*.parquet")):
         validator = jsonschema.Draft4Validator(document["components"]["schemas"][path.stem])
         for row in pq.read_table(path).slice(0, 20).to_pylist():
             validator.validate({k: v for k, v in row.items() if v is not None})
@@ -118,10 +113,10 @@ def test_coverage_is_complete():
     assert not stray, f"formats/schema/coverage.tsv names what is not in schema.tsv: {stray}"
 
 
-def test_coverage_is_true(made):
+def test_coverage_is_true(all_profiles):
     """A column said to be filled says something in some profile; one said to be empty says nothing in any."""
     empties = {f"{t}.{r['field']}": "" if r["empty"] in ('""', "[]") else r["empty"] for t, rows in COLUMNS.items() for r in rows}
-    found = coverage_profiles.columns_that_say_something(made, empties)
+    found = coverage_profiles.columns_that_say_something(all_profiles, empties)
     told = coverage()
     wrong = [f"{name}: coverage.tsv says it is filled, but no profile of coverage_profiles.py has a value: say why it is empty, "
              "or add the profile that fills it" for name, (filled, _) in told.items() if filled and name not in found]
