@@ -65,9 +65,12 @@ struct consumer_semaphore {
 /* One row of CcOp. */
 struct consumer_collective {
     int64_t id, start, end;
+    uint64_t end_ps;        /* corrected */
     int64_t invocation;     /* of its stream */
     const struct cc_op *op; /* NULL: the file does not describe it; valid during the stage */
     int64_t trigger_start;
+    uint64_t trigger_ps;  /* start of the instruction that started it, corrected */
+    uint32_t trigger_row; /* static */
     bool has_trigger;
 };
 

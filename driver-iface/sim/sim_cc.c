@@ -190,6 +190,7 @@ static void start(struct sim_core *c, struct sim_execution *x, struct sim_cc_str
                                       .sequence = s->sequence,
                                       .start_ps = ts};
         s->op_row = sim_truth_cc_op_begin(cap->truth, &row);
+        sim_truth_edge(cap->truth, SIM_EDGE_CC_TRIGGER, row.trigger_row, s->op_row, 0);
     }
     for (unsigned k = 0; k < s->cores; k++)
         begin_instr(c, x, s, k, KYMO_CC_SEMAPHORE_INC, ps + ISSUE_PS, ps + ISSUE_PS);
@@ -212,7 +213,7 @@ static void finish(struct sim_core *c, struct sim_execution *x, struct sim_cc_st
     s->first = (s->first + 1) % SIM_CC_QUEUE;
     if (--s->count)
         schedule_start(s);
-    struct sim_source src = {.engine = SIM_SOURCE_AXI, .instr = SIM_TRUTH_NONE, .transfer = SIM_TRUTH_NONE};
+    struct sim_source src = {.engine = SIM_SOURCE_AXI, .by = SIM_BY_COLLECTIVE, .row = s->op_row};
     if (op->increment)
         sim_sync_update(c, p, &src, KYMO_UPD_ADD, op->semaphore, op->increment, ps);
 }

@@ -217,7 +217,7 @@ static void start_packet(struct sim_core *c, struct sim_pcore *p, unsigned e, un
 static void update_semaphore(struct sim_core *c, struct sim_pcore *p, const struct sim_transfer *t, bool last,
                              uint64_t ps)
 {
-    struct sim_source src = {.engine = SIM_SOURCE_AXI, .instr = SIM_TRUTH_NONE, .transfer = t->row};
+    struct sim_source src = {.engine = SIM_SOURCE_AXI, .by = SIM_BY_TRANSFER, .row = t->row};
     if (t->dynamic) {
         if (last && t->dynamic->increment)
             sim_sync_update(c, p, &src, KYMO_UPD_ADD, t->dynamic->semaphore, t->dynamic->increment, ps);

@@ -25,11 +25,13 @@ static void emit_start(struct sim_pcore *p, struct sim_engine *e, const struct s
                                                                          .slot = e->pc,
                                                                          .trigger_transfer = SIM_TRUTH_NONE,
                                                                          .start_ps = ts});
+    static const enum sim_edge kinds[] = {[SIM_BY_INSTR] = SIM_EDGE_SEMAPHORE,
+                                          [SIM_BY_TRANSFER] = SIM_EDGE_DMA_WAIT,
+                                          [SIM_BY_COLLECTIVE] = SIM_EDGE_CC_WAIT};
     for (unsigned set = 0; set < 2; set++) {
-        if (e->met_by_transfer[set] != SIM_TRUTH_NONE)
-            sim_truth_edge(cap->truth, SIM_EDGE_DMA_WAIT, e->met_by_transfer[set], e->row, e->met_by_sync[set]);
-        else if (e->met_by_instr[set] != SIM_TRUTH_NONE)
-            sim_truth_edge(cap->truth, SIM_EDGE_SEMAPHORE, e->met_by_instr[set], e->row, e->met_by_sync[set]);
+        const struct sim_met *met = &e->met_by[set];
+        if (met->by != SIM_BY_NOBODY)
+            sim_truth_edge(cap->truth, kinds[met->by], met->row, e->row, met->sync);
     }
     sim_psum_use(p, op, e->row);
 }
@@ -53,7 +55,7 @@ static void fail_here(struct sim_pcore *p, uint64_t ps)
 static void apply_updates(struct sim_core *c, struct sim_pcore *p, struct sim_engine *e, const struct sim_op *op,
                           unsigned at, uint64_t ps)
 {
-    struct sim_source src = {.engine = (int)e->image->engine, .instr = e->row, .transfer = SIM_TRUTH_NONE};
+    struct sim_source src = {.engine = (int)e->image->engine, .by = SIM_BY_INSTR, .row = e->row};
     for (unsigned set = 0; set < (op->has_sync2 ? 2u : 1u); set++) {
         const struct kymo_sync *s = set ? &op->sync2 : &op->sync;
         if (s->update_mode == KYMO_UPD_NONE || (s->update_mode & KYMO_UPD_COMPLETE) != at)
@@ -106,7 +108,7 @@ static void issue(struct sim_core *c, struct sim_pcore *p, struct sim_engine *e,
     e->issue_ps = ps;
     e->wait_set = 0;
     for (unsigned set = 0; set < 2; set++)
-        e->met_by_instr[set] = e->met_by_transfer[set] = e->met_by_sync[set] = SIM_TRUTH_NONE;
+        e->met_by[set].by = SIM_BY_NOBODY;
     proceed(c, p, e, ps);
 }
 
@@ -187,7 +189,7 @@ static void add_remote(struct sim_core *c, struct sim_pcore *p, const struct sim
 {
     if (c->config.lnc < 2)
         return;
-    struct sim_source src = {.engine = SIM_SOURCE_AXI, .instr = e->row, .transfer = SIM_TRUTH_NONE};
+    struct sim_source src = {.engine = SIM_SOURCE_AXI, .by = SIM_BY_INSTR, .row = e->row};
     sim_sync_update(c, &c->pcores[p->nc ^ 1u], &src, KYMO_UPD_ADD, op->fn, op->value, ps);
 }
 

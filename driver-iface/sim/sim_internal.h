@@ -51,6 +51,14 @@ struct sim_capture {
     } by_use;
 };
 
+/* Whose update it was: a truth row of the table that `by` names. */
+enum sim_by { SIM_BY_NOBODY, SIM_BY_INSTR, SIM_BY_TRANSFER, SIM_BY_COLLECTIVE };
+
+struct sim_met {
+    uint32_t row, sync; /* sync: the update's own row */
+    uint8_t by;         /* enum sim_by */
+};
+
 enum sim_engine_state { SIM_ENGINE_OFF, SIM_ENGINE_ISSUE, SIM_ENGINE_WAIT, SIM_ENGINE_RUN, SIM_ENGINE_HALTED };
 
 struct sim_engine {
@@ -66,8 +74,7 @@ struct sim_engine {
     double cycles_per_ps;
     struct sim_clock clock;
     uint32_t reg[SIM_REGISTERS];
-    /* Updates that met this instruction's waits. */
-    uint32_t met_by_instr[2], met_by_transfer[2], met_by_sync[2];
+    struct sim_met met_by[2]; /* updates that met this instruction's waits */
 };
 
 struct sim_transfer;
@@ -107,7 +114,8 @@ struct sim_dma {
 };
 
 struct sim_update_note {
-    uint32_t value, instr, transfer, sync;
+    uint32_t value;
+    struct sim_met met;
 };
 
 struct sim_psum_bank {
@@ -236,9 +244,10 @@ bool sim_ring_emit(struct sim_capture *cap, int ring, const struct sim_clock *cl
                    uint64_t *ret_ps);
 
 /* sim_semaphore.c */
-struct sim_source {           /* who updates */
-    int engine;               /* or SIM_SOURCE_AXI */
-    uint32_t instr, transfer; /* truth rows */
+struct sim_source { /* who updates */
+    int engine;     /* or SIM_SOURCE_AXI */
+    enum sim_by by;
+    uint32_t row; /* of the truth */
 };
 bool sim_sync_met(const struct sim_pcore *p, const struct sim_engine *e, const struct kymo_sync *s);
 void sim_sync_take(struct sim_core *c, struct sim_pcore *p, struct sim_engine *e, const struct kymo_sync *s,

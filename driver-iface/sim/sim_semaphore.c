@@ -56,7 +56,7 @@ static void note_update(struct sim_pcore *p, unsigned target, const struct sim_s
 {
     if (p->history)
         p->history[target][p->history_count[target]++ % SIM_HISTORY] = (struct sim_update_note){
-            .value = p->sync[target], .instr = src->instr, .transfer = src->transfer, .sync = sync_row};
+            .value = p->sync[target], .met = {.row = src->row, .sync = sync_row, .by = (uint8_t)src->by}};
 }
 
 static uint32_t emit_sync(struct sim_pcore *p, int source, unsigned target, uint8_t mode, uint64_t ps)
@@ -89,15 +89,13 @@ void sim_sync_take(struct sim_core *c, struct sim_pcore *p, struct sim_engine *e
         return;
     unsigned target = sim_sync_wait_target(s), set = e->wait_set;
     const struct sim_update_note *note = met_by(p, target, s->wait_mode, threshold(e, s));
-    e->met_by_instr[set] = note ? note->instr : SIM_TRUTH_NONE;
-    e->met_by_transfer[set] = note ? note->transfer : SIM_TRUTH_NONE;
-    e->met_by_sync[set] = note ? note->sync : SIM_TRUTH_NONE;
+    e->met_by[set] = note ? note->met : (struct sim_met){.by = SIM_BY_NOBODY};
     (void)emit_sync(p, (int)e->image->engine, target, 0, ps);
     bool flip = s->wait_mode == KYMO_WAIT_EVT_SET_CLEAR || s->wait_mode == KYMO_WAIT_EVT_CLEAR_SET;
     if (!flip)
         return;
     p->sync[target] = s->wait_mode == KYMO_WAIT_EVT_CLEAR_SET;
-    struct sim_source self = {.engine = (int)e->image->engine, .instr = SIM_TRUTH_NONE, .transfer = SIM_TRUTH_NONE};
+    struct sim_source self = {.engine = (int)e->image->engine, .by = SIM_BY_NOBODY};
     note_update(p, target, &self, SIM_TRUTH_NONE);
     if (p->waiters[target])
         sim_engine_wake(c, p, target, ps);

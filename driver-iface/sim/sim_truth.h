@@ -148,8 +148,15 @@ struct sim_truth_error {
 };
 void sim_truth_error(struct sim_truth *t, const struct sim_truth_error *row);
 
-enum sim_edge { SIM_EDGE_SEMAPHORE, SIM_EDGE_DMA_TRIGGER, SIM_EDGE_DMA_WAIT, SIM_EDGE_PSUM };
-/* detail: semaphore edges: the update's row in semaphores.tsv; PSUM edges: bank bits. */
+enum sim_edge {
+    SIM_EDGE_SEMAPHORE,
+    SIM_EDGE_DMA_TRIGGER,
+    SIM_EDGE_DMA_WAIT,
+    SIM_EDGE_PSUM,
+    SIM_EDGE_CC_TRIGGER,
+    SIM_EDGE_CC_WAIT
+};
+/* detail: edges of waits: the update's row in semaphores.tsv; PSUM edges: bank bits. */
 void sim_truth_edge(struct sim_truth *t, enum sim_edge kind, uint32_t from, uint32_t to, uint32_t detail);
 
 #endif

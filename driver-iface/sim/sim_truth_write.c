@@ -517,7 +517,9 @@ static const struct {
 } edge_kinds[] = {[SIM_EDGE_SEMAPHORE] = {"semaphore", BY_INSTR, BY_INSTR},
                   [SIM_EDGE_DMA_TRIGGER] = {"dma_trigger", BY_INSTR, BY_TRANSFER},
                   [SIM_EDGE_DMA_WAIT] = {"dma_wait", BY_TRANSFER, BY_INSTR},
-                  [SIM_EDGE_PSUM] = {"same_psum_bank", BY_INSTR, BY_INSTR}};
+                  [SIM_EDGE_PSUM] = {"same_psum_bank", BY_INSTR, BY_INSTR},
+                  [SIM_EDGE_CC_TRIGGER] = {"cc_trigger", BY_INSTR, BY_CC_OP},
+                  [SIM_EDGE_CC_WAIT] = {"cc_wait", BY_CC_OP, BY_INSTR}};
 
 static void put_edge(struct out *o, const struct writer *w, const struct sim_truth_edge_row *r)
 {
@@ -527,8 +529,8 @@ static void put_edge(struct out *o, const struct writer *w, const struct sim_tru
         return;
     put(o, "%s\t%.*s\t%u\t%.*s\t%u\t", edge_kinds[r->kind].kind, (int)strcspn(tables[from_table].file, "."),
         tables[from_table].file, from, (int)strcspn(tables[to_table].file, "."), tables[to_table].file, to);
-    uint32_t update = r->kind == SIM_EDGE_SEMAPHORE || r->kind == SIM_EDGE_DMA_WAIT ? place_of(w, BY_SYNC, r->detail)
-                                                                                    : SIM_TRUTH_NONE;
+    bool waits = r->kind == SIM_EDGE_SEMAPHORE || r->kind == SIM_EDGE_DMA_WAIT || r->kind == SIM_EDGE_CC_WAIT;
+    uint32_t update = waits ? place_of(w, BY_SYNC, r->detail) : SIM_TRUTH_NONE;
     if (r->kind == SIM_EDGE_PSUM) {
         put(o, "banks=");
         put_banks(o, r->detail);

@@ -84,8 +84,16 @@ static int find_text(struct cc_table *t, const struct neff_subgraph *sg, struct 
     return make_text(t, &sg->replica_layouts[op->layout], &op->replica_group, err);
 }
 
-/* Engines of the node's collectives, by their triggers in the compiler's streams. */
-static void find_engines(struct cc_table *t, const struct input *in, const struct neff_subgraph *sg, uint32_t node)
+static int16_t semaphore_of(const struct kymo_arch *arch, const uint8_t *rec)
+{
+    uint64_t id, amount;
+    if (!kymo_layout_get(arch, rec, KYMO_F_DMA_SEM, &id) || !kymo_layout_get(arch, rec, KYMO_F_DMA_SEM_INC, &amount))
+        return -1;
+    return amount && id < 256 ? (int16_t)id : -1;
+}
+
+/* Engines and semaphores of the node's collectives, by their triggers in the compiler's streams. */
+static void find_triggers(struct cc_table *t, const struct input *in, const struct neff_subgraph *sg, uint32_t node)
 {
     unsigned triggers = 0;
     for (size_t e = 0; sg && e < sg->engine_count; e++)
@@ -95,8 +103,10 @@ static void find_engines(struct cc_table *t, const struct input *in, const struc
             if (rec[0] != KYMO_OP_PSEUDO_TRIGGER_COLLECTIVE || !kymo_layout_get(in->arch, rec, KYMO_F_ID, &id))
                 continue;
             uint32_t op = cc_table_find(t, node, id);
-            if (op != CC_NONE)
+            if (op != CC_NONE) {
                 t->ops[op].engine = (int8_t)sg->engines[e].engine;
+                t->ops[op].semaphore = semaphore_of(in->arch, rec);
+            }
             triggers++;
         }
 }
@@ -127,6 +137,7 @@ static struct cc_op describe(const Ntff__SubgraphInfo *g, const Ntff__Collective
         .kind = m->type > 255 ? 255 : (uint8_t)m->type,
         .dtype = m->data_type > 255 ? 255 : (uint8_t)m->data_type,
         .engine = -1,
+        .semaphore = -1,
     };
     if (comm && comm->global_rank_oneof_case == NTFF__COLLECTIVES_COMM_INFO__GLOBAL_RANK_ONEOF_GLOBAL_RANK &&
         comm->global_rank < KYMO_CC_RANKS_MAX)
@@ -152,6 +163,7 @@ static int add_ops(struct cc_table *t, const struct input *in, uint32_t node, co
     /* Records have ten bits for the number of a collective: what comes beyond cannot be meant by any. */
     for (size_t i = 0; i < g->cc_op_info->n_ops && i < KYMO_CC_OPS_MAX; i++) {
         struct cc_op op = describe(g, g->cc_op_info->ops[i], node);
+        op.pcore = (uint8_t)pcore;
         int r = find_text(t, sg, &op, err);
         if (r < 0)
             return r;
@@ -160,7 +172,7 @@ static int add_ops(struct cc_table *t, const struct input *in, uint32_t node, co
         t->ops[t->count++] = op;
     }
     t->first[node + 1] = (uint32_t)t->count;
-    find_engines(t, in, sg, node);
+    find_triggers(t, in, sg, node);
     return 0;
 }
 

@@ -1,7 +1,7 @@
 /*
  * The collectives that a profile's programs know: what the NTFF says of each (kind, algorithm, elements, stream) and
- * what the NEFF adds (replica groups, the engine that triggers it). Immutable once open; nothing here depends on how
- * often a collective ran.
+ * what the NEFF adds (replica groups, the engine that triggers it, the semaphore that its end counts up). Immutable
+ * once open; nothing here depends on how often a collective ran.
  */
 #ifndef KYMO_PIPELINE_CC_CC_TABLE_H
 #define KYMO_PIPELINE_CC_CC_TABLE_H
@@ -22,7 +22,9 @@ struct cc_op {
     int64_t layout, rank,
         ranks; /* replica group layout; rank among all ranks of the job, -1: not known; of its group */
     uint8_t kind, dtype;
-    int8_t engine; /* that triggers it; -1: not known */
+    int8_t engine;     /* that triggers it; -1: not known */
+    uint8_t pcore;     /* of which the programs tell of it */
+    int16_t semaphore; /* of that core, which it counts up when it is done; -1: none, or not known */
     char operation[24], algorithm[24], dtype_name[16];
     const char *replica_group; /* NULL: not known */
 };

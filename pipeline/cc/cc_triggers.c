@@ -90,6 +90,7 @@ static void keep(struct kept *k, const struct instr_event *e)
         memmove(k->list, k->list + 1, (--k->count) * sizeof *k->list);
     k->list[k->count++] = (struct cc_trigger){.start_ps = e->has_start ? e->start_ps : e->end_ps,
                                               .end_ps = e->has_end ? e->end_ps : e->start_ps,
+                                              .row = e->row,
                                               .pcore = e->pcore,
                                               .engine = e->engine,
                                               .has_start = e->has_start};

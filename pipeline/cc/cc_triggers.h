@@ -15,6 +15,7 @@
 
 struct cc_trigger {
     uint64_t start_ps, end_ps;
+    uint32_t row; /* static */
     uint8_t pcore, engine;
     bool has_start;
 };

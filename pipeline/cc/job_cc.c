@@ -19,12 +19,14 @@
 #define STREAMS_MAX (INPUT_NODES_MAX * CC_STREAMS_PER_NODE)
 #define CORES_TEXT_MAX 4096
 
-/* A collective that is in CcOp, as its instructions need it. */
+/* A collective that is in CcOp, as its instructions and consumers need it. */
 struct done {
     int64_t start, end;
     uint64_t sequence;
     uint32_t place, op; /* CC_NONE: the file does not know it */
     int64_t trigger_start;
+    uint64_t trigger_ps;
+    uint32_t trigger_row;
     uint8_t has_trigger;
 };
 
@@ -119,6 +121,8 @@ static int find_trigger(struct pass *p, const struct cc_notice *n, struct done *
         return r;
     d->has_trigger = t.has_start;
     d->trigger_start = timebase_ns(&p->j->timebase, t.start_ps);
+    d->trigger_ps = t.start_ps;
+    d->trigger_row = t.row;
     return 0;
 }
 
@@ -129,9 +133,12 @@ static int tell_consumers(struct pass *p, const struct cc_notice *n, const struc
         .id = id,
         .start = d->start,
         .end = d->end,
+        .end_ps = n->end_ps,
         .invocation = (int64_t)n->sequence,
         .op = d->op == CC_NONE ? NULL : &p->table.ops[d->op],
         .trigger_start = d->trigger_start,
+        .trigger_ps = d->trigger_ps,
+        .trigger_row = d->trigger_row,
         .has_trigger = d->has_trigger,
     };
     return consumers_collective(p->j->consumers, &row, err);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "pipeline/flow/flow_cc.h"
 #include "pipeline/flow/flow_core.h"
 #include "pipeline/flow/flow_dma.h"
 #include "pipeline/flow/flow_rows.h"
@@ -30,6 +31,7 @@ struct held { /* a record that an earlier one of the ring may still follow */
 struct write { /* a WRITE instruction to a semaphore: it updates at its end */
     uint64_t end_ps;
     int64_t id, end;
+    uint8_t pcore; /* that it runs on */
 };
 
 struct written {
@@ -55,6 +57,7 @@ struct flow {
     const struct job *j;
     struct flow_static facts;
     struct flow_dma *dma;
+    struct flow_cc *cc;
     struct flow_rows *rows;
     struct core cores[INPUT_CORES_MAX];
 };
@@ -68,6 +71,7 @@ static void flow_free(void *ctx)
         spill_free(f->cores[c].records);
     }
     flow_dma_free(f->dma);
+    flow_cc_free(f->cc);
     flow_rows_free(f->rows);
     flow_static_done(&f->facts);
     kymo_free(f);
@@ -92,6 +96,8 @@ static int open_parts(struct flow *f, struct kymo_err *err)
     int r = flow_static_open(&f->facts, j->in, &j->statics, err);
     if (r == 0)
         r = flow_dma_open(j, &f->dma, err);
+    if (r == 0)
+        r = flow_cc_open(j, &f->cc, err);
     if (r == 0)
         r = flow_rows_open(j->dir, &j->parquet, &f->rows, err);
     for (unsigned c = 0; c < j->in->cores && r == 0; c++) {
@@ -132,6 +138,15 @@ static int take_transfers(void *ctx, const struct consumer_transfer *rows, size_
     int r = 0;
     for (size_t i = 0; i < n && r == 0; i++)
         r = flow_dma_transfer(f->dma, &rows[i], err);
+    return r;
+}
+
+static int take_collectives(void *ctx, const struct consumer_collective *rows, size_t n, struct kymo_err *err)
+{
+    struct flow *f = ctx;
+    int r = 0;
+    for (size_t i = 0; i < n && r == 0; i++)
+        r = flow_cc_collective(f->cc, &rows[i], err);
     return r;
 }
 
@@ -195,28 +210,44 @@ static uint32_t execution_at(const struct flow *f, uint64_t ps, size_t *hint)
     return at == SIZE_MAX ? 1 : (uint32_t)at + 1;
 }
 
-static bool find_write(const struct written *w, uint64_t ps, struct flow_update *ret)
+static bool find_write(const struct flow *f, const struct written *w, uint64_t ps, struct flow_update *ret)
 {
     for (uint32_t k = 0; k < WRITES && k < w->count; k++) {
         const struct write *at = &w->writes[k];
-        if (at->end_ps + FLOW_DMA_EXACT_PS < ps || ps + FLOW_DMA_EXACT_PS < at->end_ps)
+        if (at->end_ps + FLOW_REACH_EXACT_PS < ps || ps + FLOW_REACH_EXACT_PS < at->end_ps)
             continue;
-        *ret = (struct flow_update){.id = at->id, .end = at->end, .writer = FLOW_WRITER_INSTRUCTION};
+        *ret = (struct flow_update){.id = at->id,
+                                    .end = at->end,
+                                    .prior = flow_core_prior(f->cores[at->pcore].flow, FLOW_INSTRUCTION, at->id),
+                                    .writer = FLOW_WRITER_INSTRUCTION};
         return true;
     }
     return false;
 }
 
-/* 1: an update through AXI is that of this transfer or instruction. */
+/* 1: an update through AXI is that of this transfer, collective or instruction, or it is known why that is not known.
+ */
 static int find_writer(struct flow *f, unsigned pcore, const struct flow_record *rec, struct flow_update *ret,
                        struct kymo_err *err)
 {
     if (rec->source != KYMO_ENGINE_MAX || !rec->mode || !rec->is_semaphore)
         return 0;
-    if (find_write(&f->cores[pcore].written[rec->index], rec->ps, ret))
+    if (find_write(f, &f->cores[pcore].written[rec->index], rec->ps, ret))
         return 1;
-    ret->writer = FLOW_WRITER_TRANSFER;
-    return flow_dma_find(f->dma, pcore, rec->index, rec->ps, &ret->id, &ret->end, err);
+    struct flow_found transfer = {0}, collective = {0};
+    int t = flow_dma_find(f->dma, pcore, rec->index, rec->ps, &transfer, err);
+    int c = t < 0 ? t : flow_cc_find(f->cc, pcore, rec->index, rec->ps, &collective, err);
+    if (c < 0)
+        return c;
+    if (c && (!t || collective.distance < transfer.distance))
+        *ret = (struct flow_update){.id = collective.id, .end = collective.end, .writer = FLOW_WRITER_COLLECTIVE};
+    else if (t)
+        *ret = (struct flow_update){.id = transfer.id, .end = transfer.end, .writer = FLOW_WRITER_TRANSFER};
+    else if (flow_cc_lost(f->cc, pcore, rec->index))
+        *ret = (struct flow_update){.id = -1, .prior = -1, .writer = FLOW_WRITER_LOST};
+    else
+        return 0;
+    return 1;
 }
 
 static int take_record(struct flow *f, unsigned pcore, struct kymo_err *err)
@@ -247,15 +278,27 @@ static int advance(struct flow *f, unsigned pcore, uint64_t ps, struct kymo_err 
     return r < 0 ? r : flow_core_settle(c->flow, ps, !c->next, err);
 }
 
-static int start_transfer(struct flow *f, const struct instr_row *row, const struct flow_row *st, struct kymo_err *err)
+/* What an instruction started: a transfer, or a collective. */
+static int take_launch(struct flow *f, const struct instr_row *row, const struct flow_row *st, struct flow_launch *ret,
+                       struct kymo_err *err)
 {
-    if (st->dma_semaphore >= 0)
-        flow_dma_dynamic(f->dma, row->transfer, (unsigned)st->dma_semaphore);
-    struct flow_edge e = {.in_id = row->id,
-                          .out_id = row->transfer,
-                          .gap = row->dma_start - row->end,
-                          .type = FLOW_TYPE_DMA_TRIGGER,
-                          .out_transfer = true};
+    struct flow_edge e = {.in_id = row->id, .type = FLOW_TYPE_DMA_TRIGGER};
+    struct flow_collective collective = {0};
+    *ret = (struct flow_launch){.id = -1};
+    int found = row->transfer >= 0 ? 0 : flow_cc_started(f->cc, row, &collective, err);
+    if (row->transfer >= 0) {
+        *ret = (struct flow_launch){row->transfer, row->dma_end, FLOW_TRANSFER};
+        e.gap = row->dma_start - row->end;
+        if (st->dma_semaphore >= 0)
+            flow_dma_dynamic(f->dma, row->transfer, (unsigned)st->dma_semaphore);
+    } else if (found > 0) {
+        *ret = (struct flow_launch){collective.id, collective.end, FLOW_COLLECTIVE};
+        e.gap = collective.start - row->end;
+    } else {
+        return found;
+    }
+    e.out_id = ret->id;
+    e.out_table = ret->table;
     return flow_rows_edge(f->rows, &e, err);
 }
 
@@ -283,9 +326,6 @@ static int take_instruction(struct flow *f, const struct instr_row *row, struct 
         .start_ps = row->start_ps,
         .end_ps = row->end_ps,
         .wait = row->wait,
-        .transfer = row->transfer,
-        .transfer_start = row->dma_start,
-        .transfer_end = row->dma_end,
         .row = row->row,
         .execution = execution_at(f, begin, &c->hint),
         .saturated = row->saturated,
@@ -296,10 +336,9 @@ static int take_instruction(struct flow *f, const struct instr_row *row, struct 
     note_losses(c, row, st->engine);
     if (st->writes >= 0) {
         struct written *to = &f->cores[st->writes / 256].written[st->writes % 256];
-        to->writes[to->count++ % WRITES] = (struct write){row->end_ps, row->id, row->end};
+        to->writes[to->count++ % WRITES] = (struct write){row->end_ps, row->id, row->end, st->pcore};
     }
-    if (row->transfer >= 0)
-        r = start_transfer(f, row, st, err);
+    r = take_launch(f, row, st, &i.launched, err);
     return r < 0 ? r : flow_core_instruction(c->flow, &i, err);
 }
 
@@ -318,6 +357,8 @@ static int end_stage(void *ctx, enum consumer_stage stage, struct kymo_err *err)
     int r = 0;
     if (stage == CONSUMER_TRANSFERS)
         return flow_dma_seal(f->dma, err);
+    if (stage == CONSUMER_COLLECTIVES)
+        return flow_cc_seal(f->cc, err);
     for (unsigned c = 0; c < f->j->in->cores && r == 0; c++) {
         if (stage == CONSUMER_SEMAPHORES)
             r = seal_records(&f->cores[c], err);
@@ -337,7 +378,8 @@ static void explain_waits(const struct flow_counts *n, struct warnings *w)
         {FLOW_DOUBT_REGISTER, "their threshold is in a register"},
         {FLOW_DOUBT_HELD, "their condition is recorded as having held before"},
         {FLOW_DOUBT_LONG, "their condition has held for more updates than are remembered"},
-        {FLOW_DOUBT_WRITER, "the update came through AXI from no transfer that the trace and the NEFF name"},
+        {FLOW_DOUBT_WRITER,
+         "the update came through AXI from no transfer and no collective that the trace and the NEFF name"},
         {FLOW_DOUBT_OPERANDS, "their operands are not known"},
     };
     for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
@@ -403,6 +445,7 @@ const struct consumer flow_consumer = {
     .open = flow_open,
     .packets = take_packets,
     .transfers = take_transfers,
+    .collectives = take_collectives,
     .semaphores = take_semaphores,
     .instructions = take_instructions,
     .end_stage = end_stage,

@@ -85,10 +85,8 @@ void flow_compiler_note(struct flow_compiler *c, uint32_t row, const struct flow
     bool same = to->execution == c->execution && to->epoch == c->epoch && to->number == number;
     struct flow_run old = *to;
     *to = *run;
-    if (same && run->transfer < 0) { /* another instruction of this run started it */
-        to->transfer = old.transfer;
-        to->transfer_end = old.transfer_end;
-    }
+    if (same && run->launched.id < 0) /* another instruction of this run started it */
+        to->launched = old.launched;
     to->number = number;
     to->execution = c->execution;
     to->epoch = c->epoch;

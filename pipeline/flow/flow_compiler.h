@@ -18,10 +18,16 @@
     16 /* of one instruction in a loop that are remembered: how far engines may run ahead of each other                \
         */
 
+struct flow_launch { /* what an instruction started: a transfer or a collective */
+    int64_t id, end; /* id -1: nothing; end: ns */
+    uint8_t table;   /* enum flow_table */
+};
+
 struct flow_run {
-    int64_t id, end, transfer, transfer_end; /* ns; transfer: the one it triggered, -1: none */
-    uint32_t number;                         /* of the BIR instruction's runs in the execution */
-    uint32_t execution, epoch;               /* execution 0: not used */
+    int64_t id, end; /* ns */
+    struct flow_launch launched;
+    uint32_t number;           /* of the BIR instruction's runs in the execution */
+    uint32_t execution, epoch; /* execution 0: not used */
 };
 
 struct flow_counter {

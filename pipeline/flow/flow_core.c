@@ -7,7 +7,7 @@
 
 #define PS_TOLERANCE 2000u  /* clocks of different engines, once corrected (G) */
 #define CLEARS 16           /* range clears that have not taken effect yet */
-#define LAUNCHES (1u << 14) /* transfers under way */
+#define LAUNCHES (1u << 14) /* transfers, and collectives, under way */
 
 struct met { /* one wait set */
     const struct kymo_sync *sync;
@@ -33,7 +33,11 @@ struct queue { /* of one engine, oldest first */
 };
 
 struct launch {
-    int64_t transfer, prior;
+    int64_t id, prior;
+};
+
+struct launches {
+    struct launch list[LAUNCHES]; /* by id, modulo that */
 };
 
 struct clear {
@@ -50,7 +54,7 @@ struct flow_core {
     struct flow_psum psum;
     struct flow_compiler compiler;
     struct queue queues[KYMO_ENGINE_MAX];
-    struct launch *launches; /* by transfer, modulo LAUNCHES */
+    struct launches *launches; /* by table; of instructions those that write to a semaphore */
     struct clear clears[CLEARS];
     unsigned clear_count;
     struct flow_counts counts;
@@ -75,15 +79,16 @@ int flow_core_new(const struct flow_static *facts, unsigned pcore, struct flow_s
     for (unsigned e = 0; e < KYMO_ENGINE_MAX; e++)
         c->queues[e].last_wait = -1;
     int r = flow_compiler_open(&c->compiler, facts, err);
-    c->launches = r < 0 ? NULL : KYMO_NEW_ARRAY(struct launch, LAUNCHES);
+    c->launches = r < 0 ? NULL : KYMO_NEW_ARRAY(struct launches, FLOW_TABLES);
     if (r == 0 && !c->launches)
         r = kymo_err_set(err, -ENOMEM, "no memory for the transfers under way");
     if (r < 0) {
         flow_core_free(c);
         return r;
     }
-    for (unsigned i = 0; i < LAUNCHES; i++)
-        c->launches[i] = (struct launch){-1, -1};
+    for (unsigned t = 0; t < FLOW_TABLES; t++)
+        for (unsigned i = 0; i < LAUNCHES; i++)
+            c->launches[t].list[i] = (struct launch){-1, -1};
     *ret = c;
     return 0;
 }
@@ -108,15 +113,22 @@ static int64_t ns_between(const struct live *l, uint64_t ps)
     return l->i.start + (int64_t)(ps / 1000) - (int64_t)(l->i.start_ps / 1000);
 }
 
-static int edge(struct flow_core *c, enum flow_type type, bool from_transfer, int64_t from, int64_t from_end,
+static int edge(struct flow_core *c, enum flow_type type, enum flow_table table, int64_t from, int64_t from_end,
                 const struct flow_instruction *to, struct kymo_err *err)
 {
     struct flow_edge e = {.in_id = from,
                           .out_id = to->id,
                           .gap = to->start - from_end,
                           .type = (uint8_t)type,
-                          .in_transfer = from_transfer};
+                          .in_table = (uint8_t)table};
     return c->sink.edge(c->sink.ctx, &e, err);
+}
+
+static enum flow_table table_of(const struct flow_update *by)
+{
+    return by->writer == FLOW_WRITER_TRANSFER     ? FLOW_TRANSFER
+           : by->writer == FLOW_WRITER_COLLECTIVE ? FLOW_COLLECTIVE
+                                                  : FLOW_INSTRUCTION;
 }
 
 static enum flow_doubt doubt_of(const struct met *m)
@@ -193,7 +205,7 @@ static int write_wait(struct flow_core *c, const struct live *l, bool exact, uin
     w.doubt = m ? (uint8_t)doubt_of(m) : sync || both ? FLOW_DOUBT_RECORDS_LOST : FLOW_DOUBT_OPERANDS;
     if (w.doubt == FLOW_DOUBT_NONE) {
         w.in_id = m->by.id;
-        w.in_transfer = m->by.writer == FLOW_WRITER_TRANSFER;
+        w.in_table = (uint8_t)table_of(&m->by);
         w.update = ns_between(l, m->by.ps);
         w.prior = m->by.prior;
     }
@@ -209,8 +221,8 @@ static int semaphore_edges(struct flow_core *c, const struct live *l, struct kym
         const struct met *m = &l->met[k];
         if (!m->done || m->state != FLOW_MET_BY || m->by.writer < FLOW_WRITER_INSTRUCTION)
             continue;
-        bool transfer = m->by.writer == FLOW_WRITER_TRANSFER;
-        r = edge(c, transfer ? FLOW_TYPE_DMA_WAIT : FLOW_TYPE_SEMAPHORE, transfer, m->by.id, m->by.end, &l->i, err);
+        enum flow_table from = table_of(&m->by);
+        r = edge(c, flow_wait_type(from), from, m->by.id, m->by.end, &l->i, err);
     }
     return r;
 }
@@ -225,11 +237,12 @@ static int compiler_edges(struct flow_core *c, const struct flow_instruction *i,
         const struct flow_run *run = flow_compiler_find(&c->compiler, i->row, number, p);
         if (!run)
             continue;
-        r = edge(c, (enum flow_type)p->type, false, run->id, run->end, i, err);
-        if (r == 0 && run->transfer >= 0 && p->type != FLOW_TYPE_ORDERED)
-            r = edge(c, (enum flow_type)p->type, true, run->transfer, run->transfer_end, i, err);
+        const struct flow_launch *used = &run->launched;
+        r = edge(c, (enum flow_type)p->type, FLOW_INSTRUCTION, run->id, run->end, i, err);
+        if (r == 0 && used->id >= 0 && p->type != FLOW_TYPE_ORDERED)
+            r = edge(c, (enum flow_type)p->type, (enum flow_table)used->table, used->id, used->end, i, err);
     }
-    struct flow_run run = {.id = i->id, .end = i->end, .transfer = i->transfer, .transfer_end = i->transfer_end};
+    struct flow_run run = {.id = i->id, .end = i->end, .launched = i->launched};
     flow_compiler_note(&c->compiler, i->row, &run);
     return r;
 }
@@ -252,8 +265,13 @@ static int psum_edges(struct flow_core *c, const struct flow_instruction *i, str
     unsigned n = flow_psum_take(&c->psum, &use, edges);
     int r = 0;
     for (unsigned k = 0; k < n && r == 0; k++)
-        r = edge(c, FLOW_TYPE_SAME_PSUM_BANK, false, edges[k].id, edges[k].end, i, err);
+        r = edge(c, FLOW_TYPE_SAME_PSUM_BANK, FLOW_INSTRUCTION, edges[k].id, edges[k].end, i, err);
     return r;
+}
+
+static struct launch *launch_of(const struct flow_core *c, unsigned table, int64_t id)
+{
+    return &c->launches[table].list[(uint64_t)id % LAUNCHES];
 }
 
 /* The instruction runs from here on. exact: a record says so. */
@@ -264,8 +282,10 @@ static int begin(struct flow_core *c, struct live *l, bool exact, uint64_t ps, s
         q->last_wait = l->i.id;
     l->begun = true;
     l->prior = q->last_wait;
-    if (l->i.transfer >= 0)
-        c->launches[(uint64_t)l->i.transfer % LAUNCHES] = (struct launch){l->i.transfer, l->prior};
+    if (l->i.launched.id >= 0)
+        *launch_of(c, l->i.launched.table, l->i.launched.id) = (struct launch){l->i.launched.id, l->prior};
+    if (c->facts->rows[l->i.row].writes >= 0)
+        *launch_of(c, FLOW_INSTRUCTION, l->i.id) = (struct launch){l->i.id, l->prior};
     flow_core_execution(c, l->i.execution);
     int r = semaphore_edges(c, l, err);
     if (r == 0)
@@ -457,9 +477,9 @@ static struct live *find_writer(struct flow_core *c, struct queue *q, const stru
 static int take_update(struct flow_core *c, const struct flow_record *r, unsigned target,
                        const struct flow_update *writer, struct kymo_err *err)
 {
-    struct flow_update u = writer ? *writer : (struct flow_update){.id = -1};
-    const struct launch *launch = &c->launches[(uint64_t)u.id % LAUNCHES];
-    u.prior = writer && writer->writer == FLOW_WRITER_TRANSFER && launch->transfer == u.id ? launch->prior : -1;
+    struct flow_update u = writer ? *writer : (struct flow_update){.id = -1, .prior = -1};
+    if (u.writer == FLOW_WRITER_TRANSFER || u.writer == FLOW_WRITER_COLLECTIVE)
+        u.prior = flow_core_prior(c, table_of(&u), u.id);
     const uint32_t *operand = NULL;
     u.ps = r->ps;
     u.value = r->value;
@@ -492,6 +512,12 @@ int flow_core_record(struct flow_core *c, const struct flow_record *r, const str
     if (r->mode)
         return take_update(c, r, target, writer, err);
     return r->source < KYMO_ENGINE_MAX ? take_wait(c, r, target, err) : 0;
+}
+
+int64_t flow_core_prior(const struct flow_core *c, enum flow_table table, int64_t id)
+{
+    const struct launch *launch = launch_of(c, table, id);
+    return launch->id == id ? launch->prior : -1;
 }
 
 void flow_core_execution(struct flow_core *c, uint32_t execution)

@@ -22,7 +22,7 @@ struct flow_edge { /* a row of Flow */
     int64_t in_id, out_id;
     int64_t gap; /* ns */
     uint8_t type;
-    bool in_transfer, out_transfer; /* dma_block; else instruction */
+    uint8_t in_table, out_table; /* enum flow_table */
 };
 
 enum flow_doubt { /* why it is not known what met a wait */
@@ -42,8 +42,8 @@ struct flow_wait { /* a row of WaitCause */
     int64_t in_id, update, prior; /* update: ns; prior -1: none; where doubt is none */
     int64_t cost;
     int target; /* 0..511, -1: not known */
-    uint8_t pcore, engine, doubt;
-    bool in_transfer, saturated, lower_bound;
+    uint8_t pcore, engine, doubt, in_table;
+    bool saturated, lower_bound;
 };
 
 struct flow_sink {
@@ -55,11 +55,11 @@ struct flow_sink {
 struct flow_instruction {
     int64_t id, start, end; /* ns */
     uint64_t start_ps, end_ps;
-    int64_t wait;                                   /* ns by the counter */
-    int64_t transfer, transfer_start, transfer_end; /* that it triggered; transfer -1: none */
-    uint32_t row;                                   /* static */
-    uint32_t execution;                             /* in which it begins */
-    bool saturated;                                 /* the counter was at its end */
+    int64_t wait; /* ns by the counter */
+    struct flow_launch launched;
+    uint32_t row;       /* static */
+    uint32_t execution; /* in which it begins */
+    bool saturated;     /* the counter was at its end */
 };
 
 struct flow_record {
@@ -77,11 +77,14 @@ struct flow_core *flow_core_free(struct flow_core *c);
 
 /* Instructions in order of start; records in order of ring, those before an instruction's start first. */
 int flow_core_instruction(struct flow_core *c, const struct flow_instruction *i, struct kymo_err *err) KYMO_MUST_CHECK;
-/* writer: whose transfer it was, for updates through AXI; NULL: not known. */
+/* writer: who made an update through AXI; NULL: not known. */
 int flow_core_record(struct flow_core *c, const struct flow_record *r, const struct flow_update *writer,
                      struct kymo_err *err) KYMO_MUST_CHECK;
 /* Instructions that should have begun by now without a record do so. no_records: none will come. */
 int flow_core_settle(struct flow_core *c, uint64_t ps, bool no_records, struct kymo_err *err) KYMO_MUST_CHECK;
+/* The latest wait of the engine when a transfer or collective was started, or a WRITE to a semaphore began; -1: none,
+ * or not known. */
+int64_t flow_core_prior(const struct flow_core *c, enum flow_table table, int64_t id);
 /* Everything from here on belongs to this execution or a later one. */
 void flow_core_execution(struct flow_core *c, uint32_t execution);
 /* Records of semaphores, or of instructions, were lost here. */

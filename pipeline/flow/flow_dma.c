@@ -8,25 +8,14 @@
 #include "pipeline/job.h"
 #include "pipeline/spill/sort_spill.h"
 
-#define RECENT 4           /* ends remembered of one semaphore */
 #define DYNAMIC (1u << 14) /* transfers under way whose semaphore their instruction names */
 #define NO_SEMAPHORE (-1)
 #define AT_RUN_TIME (-2)
-
-struct end { /* sorted by ps */
-    uint64_t ps;
-    int64_t transfer;
-};
 
 struct transfer { /* by id */
     int64_t end;
     int32_t semaphore;
     uint32_t there; /* 0: no such transfer */
-};
-
-struct recent {
-    struct end ends[RECENT];
-    uint32_t count;
 };
 
 struct dynamic {
@@ -36,13 +25,13 @@ struct dynamic {
 
 struct flow_dma {
     const struct dma_queues *queues;
-    struct end *open; /* by hardware queue: the last packet, whose transfer may not be over there; transfer -1: none */
+    struct flow_end *open; /* by hardware queue: the last packet, whose transfer may not be over there; id -1: none */
     struct sort_spill *ends[INPUT_CORES_MAX];
-    struct end next[INPUT_CORES_MAX];
+    struct flow_end next[INPUT_CORES_MAX];
     bool has_next[INPUT_CORES_MAX];
     uint64_t reach_ps[INPUT_CORES_MAX]; /* how far an end may be from its update */
     struct spill *transfers;
-    struct recent (*recent)[256];
+    struct flow_ends (*recent)[256]; /* by semaphore */
     struct dynamic *dynamic;
 };
 
@@ -63,7 +52,7 @@ int flow_dma_open(const struct job *j, struct flow_dma **ret, struct kymo_err *e
     struct flow_dma *d = KYMO_NEW(struct flow_dma);
     if (d) {
         d->queues = &j->queues;
-        d->open = KYMO_NEW_ARRAY(struct end, DMA_PHYS_MAX);
+        d->open = KYMO_NEW_ARRAY(struct flow_end, DMA_PHYS_MAX);
         d->recent = kymo_calloc(INPUT_CORES_MAX, sizeof *d->recent);
         d->dynamic = KYMO_NEW_ARRAY(struct dynamic, DYNAMIC);
     }
@@ -72,13 +61,13 @@ int flow_dma_open(const struct job *j, struct flow_dma **ret, struct kymo_err *e
         return kymo_err_set(err, -ENOMEM, "no memory for the ends of transfers");
     }
     for (size_t i = 0; i < DMA_PHYS_MAX; i++)
-        d->open[i].transfer = -1;
+        d->open[i].id = -1;
     for (size_t i = 0; i < DYNAMIC; i++)
         d->dynamic[i].transfer = -1;
     int r = spill_open(j->dir, sizeof(struct transfer), &d->transfers, err);
     for (unsigned c = 0; c < INPUT_CORES_MAX && r == 0; c++) {
-        d->reach_ps[c] = lossy(j, c) ? FLOW_DMA_EXACT_PS : FLOW_DMA_PS;
-        r = sort_spill_open(j->dir, sizeof(struct end), 0, &d->ends[c], err);
+        d->reach_ps[c] = lossy(j, c) ? FLOW_REACH_EXACT_PS : FLOW_REACH_PS;
+        r = sort_spill_open(j->dir, sizeof(struct flow_end), 0, &d->ends[c], err);
     }
     if (r < 0) {
         flow_dma_free(d);
@@ -104,20 +93,20 @@ struct flow_dma *flow_dma_free(struct flow_dma *d)
 
 static int close_queue(struct flow_dma *d, uint32_t phys, struct kymo_err *err)
 {
-    struct end *open = &d->open[phys];
-    if (open->transfer < 0)
+    struct flow_end *open = &d->open[phys];
+    if (open->id < 0)
         return 0;
     int r = sort_spill_add(d->ends[phys / (DMA_ENGINES * DMA_QUEUES)], (int64_t)open->ps, open, err);
-    open->transfer = -1;
+    open->id = -1;
     return r;
 }
 
 int flow_dma_packet(struct flow_dma *d, const struct consumer_packet *p, struct kymo_err *err)
 {
-    struct end *open = &d->open[p->row.phys];
-    int r = open->transfer != p->row.transfer ? close_queue(d, p->row.phys, err) : 0;
+    struct flow_end *open = &d->open[p->row.phys];
+    int r = open->id != p->row.transfer ? close_queue(d, p->row.phys, err) : 0;
     if (r == 0)
-        *open = (struct end){p->end_ps, p->row.transfer};
+        *open = (struct flow_end){p->end_ps, p->row.transfer};
     return r;
 }
 
@@ -174,39 +163,23 @@ static int take_ends(struct flow_dma *d, unsigned pcore, uint64_t ps, struct kym
     int r = 0;
     while (r == 0 && d->has_next[pcore] && d->next[pcore].ps <= ps) {
         int32_t semaphore;
-        r = semaphore_of(d, d->next[pcore].transfer, &semaphore, err);
-        if (r == 0 && semaphore >= 0) {
-            struct recent *to = &d->recent[pcore][semaphore];
-            to->ends[to->count++ % RECENT] = d->next[pcore];
-        }
+        r = semaphore_of(d, d->next[pcore].id, &semaphore, err);
+        if (r == 0 && semaphore >= 0)
+            flow_ends_add(&d->recent[pcore][semaphore], &d->next[pcore]);
         r = r < 0 ? r : read_next(d, pcore, err);
     }
     return r;
 }
 
-static uint64_t distance(uint64_t a, uint64_t b)
+int flow_dma_find(struct flow_dma *d, unsigned pcore, unsigned semaphore, uint64_t ps, struct flow_found *ret,
+                  struct kymo_err *err)
 {
-    return a < b ? b - a : a - b;
-}
-
-int flow_dma_find(struct flow_dma *d, unsigned pcore, unsigned semaphore, uint64_t ps, int64_t *ret_id,
-                  int64_t *ret_end, struct kymo_err *err)
-{
-    int r = take_ends(d, pcore, ps + FLOW_DMA_EXACT_PS, err);
-    if (r < 0)
+    int r = take_ends(d, pcore, ps + FLOW_REACH_EXACT_PS, err);
+    const struct flow_end *best = flow_ends_near(&d->recent[pcore][semaphore & 255], ps, d->reach_ps[pcore]);
+    if (r < 0 || !best)
         return r;
-    const struct recent *at = &d->recent[pcore][semaphore & 255];
-    const struct end *best = NULL;
-    for (uint32_t k = 1; k <= RECENT && k <= at->count; k++) {
-        const struct end *e = &at->ends[(at->count - k) % RECENT];
-        if (distance(e->ps, ps) <= d->reach_ps[pcore] && (!best || distance(e->ps, ps) < distance(best->ps, ps)))
-            best = e;
-    }
-    if (!best)
-        return 0;
     struct transfer t;
-    *ret_id = best->transfer;
-    r = spill_get(d->transfers, (uint64_t)best->transfer, &t, err);
-    *ret_end = t.end;
+    r = spill_get(d->transfers, (uint64_t)best->id, &t, err);
+    *ret = (struct flow_found){.id = best->id, .end = t.end, .distance = flow_ends_distance(best, ps)};
     return r < 0 ? r : 1;
 }

@@ -1,17 +1,14 @@
 /*
  * Whose transfer it was that updated a semaphore through AXI. Packets are taken first: where a transfer's packets on
  * one hardware queue are over, it may report, so these ends are kept, sorted by time. Then the updates are asked for in
- * order of time: an update belongs to the transfer that counts this semaphore up and has such an end next to it, at
- * most FLOW_DMA_PS away (G: hardware reports after the end, the simulator at it). Where records of a core's DMA rings
- * were lost, only an end at the very time counts. Memory is bounded. Not thread-safe.
+ * order of time: an update belongs to the transfer that counts this semaphore up and has such an end next to it
+ * (flow_ends.h). Memory is bounded. Not thread-safe.
  */
 #ifndef KYMO_PIPELINE_FLOW_FLOW_DMA_H
 #define KYMO_PIPELINE_FLOW_FLOW_DMA_H
 
 #include "pipeline/consumer.h"
-
-#define FLOW_DMA_PS 2000000u
-#define FLOW_DMA_EXACT_PS 2000u
+#include "pipeline/flow/flow_ends.h"
 
 struct flow_dma;
 
@@ -22,8 +19,8 @@ int flow_dma_transfer(struct flow_dma *d, const struct consumer_transfer *t, str
 int flow_dma_seal(struct flow_dma *d, struct kymo_err *err) KYMO_MUST_CHECK;
 /* An instruction started this transfer, which counts that semaphore up when it is over. */
 void flow_dma_dynamic(struct flow_dma *d, int64_t transfer, unsigned semaphore);
-/* 1, the transfer and its end in ns; 0: not known. */
-int flow_dma_find(struct flow_dma *d, unsigned pcore, unsigned semaphore, uint64_t ps, int64_t *ret_id,
-                  int64_t *ret_end, struct kymo_err *err) KYMO_MUST_CHECK;
+/* 1 and the transfer, or 0. */
+int flow_dma_find(struct flow_dma *d, unsigned pcore, unsigned semaphore, uint64_t ps, struct flow_found *ret,
+                  struct kymo_err *err) KYMO_MUST_CHECK;
 
 #endif

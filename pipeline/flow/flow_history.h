@@ -16,10 +16,11 @@
 #define FLOW_TARGETS 512      /* semaphores, then events */
 
 enum flow_writer {
-    FLOW_WRITER_UNKNOWN, /* an instruction or a transfer that the trace does not name */
+    FLOW_WRITER_UNKNOWN, /* an instruction, a transfer or a collective that the trace does not name */
     FLOW_WRITER_LOST,    /* not named, and records were lost nearby */
     FLOW_WRITER_INSTRUCTION,
     FLOW_WRITER_TRANSFER,
+    FLOW_WRITER_COLLECTIVE,
 };
 
 struct flow_update {

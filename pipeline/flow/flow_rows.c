@@ -8,13 +8,10 @@
 
 #define EDGES 16384
 #define WAITS 8192
-#define TABLES 2
-
-static const char *const table_names[TABLES] = {"instruction", "dma_block"};
 
 struct edges {
     struct parquet_writer *writer;
-    uint32_t in_tables[TABLES], out_tables[TABLES], types[FLOW_TYPE_MAX]; /* dictionary ids */
+    uint32_t in_tables[FLOW_TABLES], out_tables[FLOW_TABLES], types[FLOW_TYPE_MAX]; /* dictionary ids */
     size_t n;
     int64_t in_id[EDGES], out_id[EDGES], gap[EDGES];
     uint32_t in_table[EDGES], out_table[EDGES], type[EDGES];
@@ -22,7 +19,8 @@ struct edges {
 
 struct waits {
     struct parquet_writer *writer;
-    uint32_t engines[KYMO_ENGINE_MAX], types[TABLES], tables[TABLES], targets[FLOW_TARGETS], doubts[FLOW_DOUBT_MAX];
+    uint32_t engines[KYMO_ENGINE_MAX], types[FLOW_TABLES], tables[FLOW_TABLES], targets[FLOW_TARGETS],
+        doubts[FLOW_DOUBT_MAX];
     size_t n;
     int64_t id[WAITS], pcore[WAITS], start[WAITS], end[WAITS], wait[WAITS], cost[WAITS], in_id[WAITS], update[WAITS],
         prior[WAITS];
@@ -48,14 +46,16 @@ static int names_of(struct parquet_writer *w, unsigned column, const char *const
 
 static int open_edges(struct edges *t, const char *dir, const struct parquet_options *opt, struct kymo_err *err)
 {
-    const char *types[FLOW_TYPE_MAX];
+    const char *types[FLOW_TYPE_MAX], *tables[FLOW_TABLES];
     for (unsigned i = 0; i < FLOW_TYPE_MAX; i++)
         types[i] = flow_type_name((enum flow_type)i);
+    for (unsigned i = 0; i < FLOW_TABLES; i++)
+        tables[i] = flow_table_name((enum flow_table)i);
     int r = parquet_writer_open(dir, kymo_schema_table(KYMO_T_FLOW), opt, &t->writer, err);
     if (r == 0)
-        r = names_of(t->writer, KYMO_FLOW_IN_TABLE, table_names, TABLES, t->in_tables, err);
+        r = names_of(t->writer, KYMO_FLOW_IN_TABLE, tables, FLOW_TABLES, t->in_tables, err);
     if (r == 0)
-        r = names_of(t->writer, KYMO_FLOW_OUT_TABLE, table_names, TABLES, t->out_tables, err);
+        r = names_of(t->writer, KYMO_FLOW_OUT_TABLE, tables, FLOW_TABLES, t->out_tables, err);
     return r < 0 ? r : names_of(t->writer, KYMO_FLOW_DEPENDENCY_TYPE, types, FLOW_TYPE_MAX, t->types, err);
 }
 
@@ -74,7 +74,11 @@ static int name_targets(struct waits *t, struct kymo_err *err)
 static int open_waits(struct waits *t, const char *dir, const struct parquet_options *opt, struct kymo_err *err)
 {
     const char *engines[KYMO_ENGINE_MAX], *doubts[FLOW_DOUBT_MAX];
-    const char *types[TABLES] = {flow_type_name(FLOW_TYPE_SEMAPHORE), flow_type_name(FLOW_TYPE_DMA_WAIT)};
+    const char *types[FLOW_TABLES], *tables[FLOW_TABLES];
+    for (unsigned i = 0; i < FLOW_TABLES; i++) {
+        types[i] = flow_type_name(flow_wait_type((enum flow_table)i));
+        tables[i] = flow_table_name((enum flow_table)i);
+    }
     for (unsigned i = 0; i < KYMO_ENGINE_MAX; i++)
         engines[i] = kymo_engine_name((enum kymo_engine)i);
     for (unsigned i = 0; i < FLOW_DOUBT_MAX; i++)
@@ -83,9 +87,9 @@ static int open_waits(struct waits *t, const char *dir, const struct parquet_opt
     if (r == 0)
         r = names_of(t->writer, KYMO_WAIT_CAUSE_ENGINE, engines, KYMO_ENGINE_MAX, t->engines, err);
     if (r == 0)
-        r = names_of(t->writer, KYMO_WAIT_CAUSE_DEPENDENCY_TYPE, types, TABLES, t->types, err);
+        r = names_of(t->writer, KYMO_WAIT_CAUSE_DEPENDENCY_TYPE, types, FLOW_TABLES, t->types, err);
     if (r == 0)
-        r = names_of(t->writer, KYMO_WAIT_CAUSE_IN_TABLE, table_names, TABLES, t->tables, err);
+        r = names_of(t->writer, KYMO_WAIT_CAUSE_IN_TABLE, tables, FLOW_TABLES, t->tables, err);
     /* The first doubt is none: null. */
     t->doubts[FLOW_DOUBT_NONE] = PARQUET_NULL;
     if (r == 0)
@@ -124,8 +128,9 @@ static int flush_edges(struct edges *t, struct kymo_err *err)
     struct parquet_column c[KYMO_FLOW_MAX] = {0};
     c[KYMO_FLOW_IN_ID].values = t->in_id;
     c[KYMO_FLOW_OUT_ID].values = t->out_id;
-    c[KYMO_FLOW_IN_TABLE] = (struct parquet_column){.index = t->in_table, .map = t->in_tables, .map_len = TABLES};
-    c[KYMO_FLOW_OUT_TABLE] = (struct parquet_column){.index = t->out_table, .map = t->out_tables, .map_len = TABLES};
+    c[KYMO_FLOW_IN_TABLE] = (struct parquet_column){.index = t->in_table, .map = t->in_tables, .map_len = FLOW_TABLES};
+    c[KYMO_FLOW_OUT_TABLE] =
+        (struct parquet_column){.index = t->out_table, .map = t->out_tables, .map_len = FLOW_TABLES};
     c[KYMO_FLOW_DEPENDENCY_TYPE] = (struct parquet_column){.index = t->type, .map = t->types, .map_len = FLOW_TYPE_MAX};
     c[KYMO_FLOW_GAP_TIME].values = t->gap;
     int r = t->n ? parquet_writer_batch(t->writer, c, t->n, err) : 0;
@@ -140,8 +145,8 @@ int flow_rows_edge(struct flow_rows *rows, const struct flow_edge *e, struct kym
     t->in_id[i] = e->in_id;
     t->out_id[i] = e->out_id;
     t->gap[i] = e->gap;
-    t->in_table[i] = e->in_transfer;
-    t->out_table[i] = e->out_transfer;
+    t->in_table[i] = e->in_table;
+    t->out_table[i] = e->out_table;
     t->type[i] = e->type;
     return t->n == EDGES ? flush_edges(t, err) : 0;
 }
@@ -188,8 +193,8 @@ int flow_rows_wait(struct flow_rows *rows, const struct flow_wait *w, struct kym
     t->update[i] = w->update;
     t->prior[i] = w->prior;
     t->has_prior[i] = known && w->prior >= 0;
-    t->type[i] = known ? t->types[w->in_transfer] : PARQUET_NULL;
-    t->table[i] = known ? t->tables[w->in_transfer] : PARQUET_NULL;
+    t->type[i] = known ? t->types[w->in_table] : PARQUET_NULL;
+    t->table[i] = known ? t->tables[w->in_table] : PARQUET_NULL;
     t->target[i] = w->target >= 0 ? t->targets[w->target] : PARQUET_NULL;
     t->doubt[i] = t->doubts[w->doubt];
     t->saturated[i] = w->saturated;

@@ -20,6 +20,12 @@ const char *flow_type_name(enum flow_type t)
     return names[t];
 }
 
+const char *flow_table_name(enum flow_table t)
+{
+    static const char *const names[] = {"instruction", "dma_block", "cc_op"};
+    return names[t];
+}
+
 int flow_static_block_semaphore(const struct dma_queues *q, uint32_t block)
 {
     if (block == DMA_NONE)

@@ -32,6 +32,14 @@ enum flow_type { /* Flow.dependency_type */
 };
 const char *flow_type_name(enum flow_type t);
 
+enum flow_table { FLOW_INSTRUCTION, FLOW_TRANSFER, FLOW_COLLECTIVE, FLOW_TABLES }; /* where an edge begins or ends */
+const char *flow_table_name(enum flow_table t);                                    /* as Flow.in_table has it */
+/* Of an edge to an instruction from what met its wait. */
+static inline enum flow_type flow_wait_type(enum flow_table from)
+{
+    return from == FLOW_TRANSFER ? FLOW_TYPE_DMA_WAIT : FLOW_TYPE_SEMAPHORE;
+}
+
 enum flow_accumulate { FLOW_ACC_NONE, FLOW_ACC_BEGIN, FLOW_ACC_CONTINUE };
 
 struct flow_row { /* one static row */

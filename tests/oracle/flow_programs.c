@@ -1,7 +1,8 @@
 /*
  * Makes a NEFF of random programs for tests/oracle/test_flow.py: straight code and loops in turn, operations of all
  * engines over few buffers and banks so that they meet often, accumulations that are read half way, transfers by all
- * kinds of queues. The scope of every operation names its segment, straight<k> or loop<k>.
+ * kinds of queues; with an odd SEED also collectives of two ranks, which core 0 triggers. The scope of every operation
+ * names its segment, straight<k> or loop<k>.
  *
  *     flow_programs ARCH LNC SEED FILE
  *
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/cc.h"
 #include "arch/opcode.h"
 #include "driver-iface/sim/sim_model.h"
 
@@ -23,6 +25,8 @@ struct made {
     struct sim_program *p;
     uint64_t random;
     struct sim_model_queues q;
+    bool collectives;
+    unsigned group;
     struct sim_buf bufs[BUFS], vars[VARS];
 };
 
@@ -83,9 +87,28 @@ static void move(struct made *m)
     sim_model_move(m->p, store ? out[pick(m, 4)] : in[pick(m, 5)], store, m->vars[pick(m, VARS)], 0, sbuf(m));
 }
 
+static void reduce(struct made *m)
+{
+    struct sim_buf in = m->vars[pick(m, VARS)], out = m->vars[pick(m, VARS)];
+    sim_emit_collective(m->p,
+                        &(struct sim_collective_spec){.engine = pick(m, 2) ? KYMO_ENGINE_GPSIMD : KYMO_ENGINE_SYNC,
+                                                      .kind = KYMO_CC_ALL_REDUCE,
+                                                      .alu = KYMO_ALU_ADD,
+                                                      .group = m->group,
+                                                      .stream = pick(m, 2),
+                                                      .dtype = KYMO_DT_BF16,
+                                                      .elements = 64 + pick(m, 4096),
+                                                      .in = in,
+                                                      .out = out});
+}
+
 static void operate(struct made *m)
 {
     static const enum kymo_engine engines[] = {KYMO_ENGINE_VECTOR, KYMO_ENGINE_GPSIMD};
+    if (m->collectives && !pick(m, 6)) {
+        reduce(m);
+        return;
+    }
     enum kymo_engine e = engines[pick(m, 2)];
     switch (pick(m, 7)) {
     case 0:
@@ -113,6 +136,10 @@ static void operate(struct made *m)
 static void build(struct made *m)
 {
     m->q = sim_model_add_queues(m->p);
+    if (m->collectives) {
+        sim_program_world(m->p, 2);
+        m->group = sim_program_replica_groups(m->p, 2);
+    }
     for (unsigned i = 0; i < BUFS; i++)
         m->bufs[i] = sim_program_sbuf(m->p, COUNT * 4);
     for (unsigned i = 0; i < VARS; i++) {
@@ -141,7 +168,9 @@ static int make(const struct kymo_arch *arch, unsigned lnc, uint64_t seed, const
     uint64_t macs = 0;
     int r = 0;
     for (unsigned c = 0; c < lnc && r == 0; c++) {
-        struct made m = {.p = sim_program_new(arch, c), .random = (seed + 1) * 0x9E3779B97F4A7C15u + c};
+        struct made m = {.p = sim_program_new(arch, c),
+                         .random = (seed + 1) * 0x9E3779B97F4A7C15u + c,
+                         .collectives = seed % 2 && c == 0};
         struct sim_program_stats stats;
         programs[c] = m.p;
         if (!m.p)

@@ -98,6 +98,7 @@ class Run:
         self.rows = p.true("instructions")
         self.packets = p.true("dma_packets")
         self.transfers = p.true("dma_transfers")
+        self.collectives = p.true("cc_ops")
         self.semaphores = p.true("semaphores")
         met = defaultdict(list)
         for s in self.semaphores:
@@ -178,14 +179,17 @@ def writer(run, update):
                 if p["pcore_idx"] == pcore and abs(int(p["end_ps"]) - ts) <= 1}
         rows = [n for n, t in enumerate(run.transfers) if t["pcore_idx"] == pcore and
                 (t["queue_name"], t["block_id"], t["run"], t["execution"]) in ends]
-        return ("dma_transfers", rows[0]) if len(rows) == 1 else None
+        done = [n for n, c in enumerate(run.collectives) if abs(int(c["end_ps"]) - ts) <= 1]
+        made = [("dma_transfers", row) for row in rows] + [("cc_ops", row) for row in done]
+        return made[0] if len(made) == 1 else None
     mine = [r for r in run.rows if r["pcore_idx"] == pcore and r["engine"] == update["source"]]
     rows = [r["row"] for r in mine if (r["end"] == ts if update["timing"] == "complete" else r["start"] <= ts <= r["end"])]
     return ("instructions", rows[0]) if len(rows) == 1 else None
 
 
 def semaphore_edges(run):
-    """Edges of waits for semaphores with a threshold in the instruction, found by walking back from each."""
+    """(kind, table and row of what was waited for, row that waited): waits for semaphores with a threshold in the instruction, found
+    by walking back from each."""
     edges = []
     for k, met in enumerate(run.semaphores):
         if met["operation"] != "none" or met["is_semaphore"] != "1":
@@ -206,5 +210,5 @@ def semaphore_edges(run):
             found = s
         made = writer(run, found) if found else None
         if made:
-            edges.append(("DMA_WAIT" if made[0] == "dma_transfers" else "SEMAPHORE", made[1], waiter["row"]))
+            edges.append(("DMA_WAIT" if made[0] == "dma_transfers" else "SEMAPHORE", made, waiter["row"]))
     return edges

@@ -29,14 +29,12 @@ def make(directory, arch, lnc, seed, *options):
 def compare(p, neff):
     """Differences between Flow and the reference."""
     events, run = truth.Events(p), flow_reference.Run(p)
-    name = lambda kind, row: events.true("dma_transfers" if kind == "DMA_WAIT" else "instructions", row)
-    want = Counter()
-    for kind, earlier, later in (flow_reference.compiler_edges(run, flow_reference.read_debug(neff)) +
-                                 flow_reference.psum_edges(run) + flow_reference.semaphore_edges(run)):
-        want[kind, name(kind, earlier), events.true("instructions", later)] += 1
+    static = flow_reference.compiler_edges(run, flow_reference.read_debug(neff)) + flow_reference.psum_edges(run)
+    edges = [(kind, ("instructions", earlier), later) for kind, earlier, later in static] + flow_reference.semaphore_edges(run)
+    want = Counter((kind, events.true(*earlier), events.true("instructions", later)) for kind, earlier, later in edges)
     got = Counter()
     for r in truth.rows_of(p.tables, "Flow"):
-        data = r["in_table"] == "dma_block" and r["dependency_type"] != "DMA_WAIT"
+        data = r["in_table"] != "instruction" and r["dependency_type"].endswith("_DEPENDENCE")
         if r["out_table"] == "instruction" and not data:
             got[r["dependency_type"], events.found(r["in_table"], r["in_id"]), events.found("instruction", r["out_id"])] += 1
     for kind in sorted({k for k, _, _ in want} | {k for k, _, _ in got}):
@@ -50,6 +48,7 @@ def test_random_programs_have_the_edges_of_brute_force(tmp_path, arch, lnc, seed
     p, neff = make(tmp_path, arch, lnc, seed)
     assert compare(p, neff) == []
     assert truth.compare(p.tables, p.truth) == []
+    assert bool(truth.rows_of(p.tables, "CcOp")) == bool(seed % 2)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +63,8 @@ def tables(tmp_path_factory):
 def test_ids_are_rows_and_gaps_lie_between_them(tables):
     assert tables.execute("""
         WITH event AS (SELECT 'instruction' AS name, id, start_ts, end_ts FROM Instruction
-                       UNION ALL SELECT 'dma_block', id, start_ts, end_ts FROM DmaPacketAggregated)
+                       UNION ALL SELECT 'dma_block', id, start_ts, end_ts FROM DmaPacketAggregated
+                       UNION ALL SELECT 'cc_op', id, start_ts, end_ts FROM CcOp)
         SELECT count(*), count(a.id), count(b.id), count(*) FILTER (f.gap_time = b.start_ts - a.end_ts)
         FROM Flow f LEFT JOIN event a ON a.name = f.in_table AND a.id = f.in_id
                     LEFT JOIN event b ON b.name = f.out_table AND b.id = f.out_id""").fetchone() == (
@@ -77,12 +77,14 @@ def test_edges_stay_on_their_core(tables):
         JOIN Instruction b ON f.out_table = 'instruction' AND b.id = f.out_id WHERE a.pcore_idx <> b.pcore_idx""").fetchone() == (0,)
 
 
-def test_users_of_a_transfer_are_those_of_its_trigger(tables):
-    users = tables.execute("""
+@pytest.mark.parametrize("table", ("dma_block", "cc_op"))
+def test_users_of_a_transfer_are_those_of_its_trigger(tables, table):
+    users = tables.execute(f"""
         SELECT in_id, out_id, dependency_type FROM Flow
-        WHERE in_table = 'dma_block' AND dependency_type <> 'DMA_WAIT' ORDER BY ALL""").fetchall()
-    assert users == tables.execute("""
-        SELECT t.out_id, f.out_id, f.dependency_type FROM Flow f JOIN Flow t ON t.dependency_type = 'DMA_TRIGGER' AND t.in_id = f.in_id
+        WHERE in_table = '{table}' AND dependency_type LIKE '%_DEPENDENCE' ORDER BY ALL""").fetchall()
+    assert users == tables.execute(f"""
+        SELECT t.out_id, f.out_id, f.dependency_type FROM Flow f
+        JOIN Flow t ON t.dependency_type = 'DMA_TRIGGER' AND t.out_table = '{table}' AND t.in_id = f.in_id
         WHERE f.in_table = 'instruction' AND f.dependency_type IN ('FLOW_DEPENDENCE', 'ANTI_DEPENDENCE', 'OUTPUT_DEPENDENCE')
         ORDER BY ALL""").fetchall()
     assert users
@@ -113,3 +115,27 @@ def test_writes_to_the_other_core_are_edges(tmp_path):
         SELECT count(*) FROM {read("Flow")} f JOIN {read("Instruction")} a ON f.in_table = 'instruction' AND a.id = f.in_id
         JOIN {read("Instruction")} b ON f.out_table = 'instruction' AND b.id = f.out_id
         WHERE a.pcore_idx <> b.pcore_idx AND f.dependency_type = 'SEMAPHORE' AND a.opcode = 'WRITE'""").fetchone()[0] > 0
+
+
+@pytest.mark.parametrize("arch, lnc", (("trn1", 1), ("trn2", 2)))
+def test_waits_for_collectives_name_them(tmp_path, arch, lnc):
+    """Each collective has its trigger before it and those behind it that waited for its end; their waits cost what they took."""
+    tables, true = profiles.make_tables(tmp_path, profiles.Cell("allreduce", arch, lnc))
+    assert truth.compare(tables, true) == []
+    con = duckdb.connect()
+    for path in tables.glob("*.parquet"):
+        con.execute(f"CREATE VIEW \"{path.stem}\" AS SELECT * FROM read_parquet('{path}')")
+    one = lambda query: con.execute(query).fetchone()
+    (ops, triggers, waited), = con.execute("""
+        SELECT count(*), count(*) FILTER ((SELECT count(*) FROM Flow WHERE out_table = 'cc_op' AND out_id = c.id) = 1),
+               count(*) FILTER (id IN (SELECT in_id FROM Flow WHERE in_table = 'cc_op' AND dependency_type = 'SEMAPHORE')) FROM CcOp c""").fetchall()
+    assert ops == triggers and ops // 2 < waited <= ops
+    waits, behind, prior, late = one("""
+        SELECT count(*), count(*) FILTER (w.update_ts = c.end_ts), count(prior_wait_id),
+               count(*) FILTER (w.end_ts < c.end_ts) FROM WaitCause w JOIN CcOp c ON w.in_table = 'cc_op' AND c.id = w.in_id""")
+    assert 0 < waits and (behind, prior, late) == (waits, waits, 0)
+    assert one("SELECT count(*) FROM WaitCause WHERE unknown_reason = 'writer_not_known'") == (0,)
+    crossed, known = one("""
+        SELECT count(*), count(w.prior_wait_id) FROM WaitCause w JOIN Instruction a ON a.id = w.instruction_id
+        JOIN Instruction b ON w.in_table = 'instruction' AND b.id = w.in_id WHERE a.pcore_idx <> b.pcore_idx""")
+    assert crossed == known and bool(crossed) == (lnc == 2)  # a chain of waits leads over cores

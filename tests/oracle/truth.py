@@ -430,11 +430,20 @@ def check_partials(p):
     p.differ("PartialEvent", list(want.elements()), list(got.elements()))
 
 
-KINDS = {"semaphore": "SEMAPHORE", "dma_wait": "DMA_WAIT", "dma_trigger": "DMA_TRIGGER", "same_psum_bank": "SAME_PSUM_BANK"}
+# A truth's kind: what Flow says of it, and the rings whose records it takes.
+KINDS = {
+    "semaphore": (("SEMAPHORE", "instruction", "instruction"), {"INSTRUCTION", "EVENT"}),
+    "dma_wait": (("DMA_WAIT", "dma_block", "instruction"), {"INSTRUCTION", "EVENT", "DMA"}),
+    "dma_trigger": (("DMA_TRIGGER", "instruction", "dma_block"), {"INSTRUCTION", "DMA"}),
+    "same_psum_bank": (("SAME_PSUM_BANK", "instruction", "instruction"), {"INSTRUCTION"}),
+    "cc_trigger": (("DMA_TRIGGER", "instruction", "cc_op"), {"INSTRUCTION", "CC_CORE_INSTRUCTION"}),
+    "cc_wait": (("SEMAPHORE", "cc_op", "instruction"), {"INSTRUCTION", "EVENT", "CC_CORE_INSTRUCTION"}),
+}
 
 
 class Events:
-    """What a truth's or a table's row is called in both: an instruction by place and start, a transfer by place and trigger."""
+    """What a truth's or a table's row is called in both: an instruction by place and start, a transfer by place and trigger, a
+    collective by its numbers and start."""
 
     def __init__(self, p):
         self.p = p
@@ -442,51 +451,56 @@ class Events:
         self.runs = {r["id"]: (r["pcore_idx"] or 0, r["engine"], r["pc"], r["start_ts"]) for r in rows_of(p.tables, "Instruction")}
         self.moves = {r["id"]: (r["pcore_idx"] or 0, r["queue_name"], r["block_id"], r["trigger"])
                       for r in rows_of(p.tables, "DmaPacketAggregated")}
+        self.collectives = p.true("cc_ops")
+        self.ops = {r["id"]: (r["stream_index"], r["op_id"], r["invocation"], r["start_ts"]) for r in rows_of(p.tables, "CcOp")}
 
     def true(self, table, row, cut=False):
         """None: it is not whole, so that it has no row. cut: a transfer of which packets were lost counts, as it has one."""
-        r = (self.instructions if table == "instructions" else self.transfers)[int(row)]
+        r = {"instructions": self.instructions, "dma_transfers": self.transfers, "cc_ops": self.collectives}[table][int(row)]
         if table == "instructions":
             return (int(r["pcore_idx"]), r["engine"], int(r["pc"]), self.p.ts(r["start_ps"])) if whole(r) else None
+        if table == "cc_ops":
+            return (int(r["stream_index"]), int(r["op_id"]), int(r["invocation"]), self.p.ts(r["start_ps"])) if whole(r) else None
         if (r["complete"] != "1" and not cut) or not r["trigger_start_ps"]:
             return None
         return (int(r["pcore_idx"]), r["queue_name"], integer(r["block_id"], -1), self.p.ts(r["trigger_start_ps"]))
 
     def found(self, table, key):
-        return (self.runs if table == "instruction" else self.moves)[key]
+        return {"instruction": self.runs, "dma_block": self.moves, "cc_op": self.ops}[table][key]
 
 
 def true_edges(p, events, cut):
     """Those between whole events whose update is in the trace, by kind."""
     stored = [r["stored"] == "1" for r in p.true("semaphores")]
-    edges = {kind: [] for kind in KINDS.values()}
+    edges = {kind: [] for kind in KINDS}
     for e in p.true("edges"):
         ends = events.true(e["from_table"], e["from_row"], cut), events.true(e["to_table"], e["to_row"], cut)
         update = re.fullmatch(r"update=(\d+)", e["detail"] or "")
         if None not in ends and (not update or stored[int(update.group(1))]):
-            edges[KINDS[e["kind"]]].append(ends)
+            edges[e["kind"]].append(ends)
     return edges
 
 
 def check_flow(p):
     """Where nothing was lost, Flow has every true edge and no other; else it has none that is not true."""
     events = Events(p)
-    got = {kind: [] for kind in KINDS.values()}
+    got = {edge: [] for edge, _ in KINDS.values()}
     for r in rows_of(p.tables, "Flow"):
-        if r["dependency_type"] in got:
-            got[r["dependency_type"]].append((events.found(r["in_table"], r["in_id"]), events.found(r["out_table"], r["out_id"])))
+        edge = r["dependency_type"], r["in_table"], r["out_table"]
+        if edge in got:
+            got[edge].append((events.found(r["in_table"], r["in_id"]), events.found(r["out_table"], r["out_id"])))
+        else:
+            p.equal("the compiler's edges alone are of other kinds", "_DEPENDENCE", edge[0][-11:])
     dropped = {r["ring"] for r in p.true("rings") if int(r["dropped"])}
     failed = any(not r["end_ps"] for r in events.instructions)
     whole_edges, all_edges = true_edges(p, events, False), true_edges(p, events, True)
-    for kind in KINDS.values():
-        needs = {"SAME_PSUM_BANK": {"INSTRUCTION"}, "DMA_TRIGGER": {"INSTRUCTION", "DMA"},
-                 "SEMAPHORE": {"INSTRUCTION", "EVENT"}, "DMA_WAIT": {"INSTRUCTION", "EVENT", "DMA"}}[kind]
-        unnamed = p.facts["dge_notifications"] != "1" and kind.startswith("DMA")
+    for kind, (edge, needs) in KINDS.items():
+        unnamed = p.facts["dge_notifications"] != "1" and "dma_block" in edge
         if dropped & needs or unnamed or failed:
-            false = Counter(got[kind]) - Counter(all_edges[kind])
+            false = Counter(got[edge]) - Counter(all_edges[kind])
             p.equal(f"Flow's {kind} that are not true", [], list(false.elements())[:SHOWN])
         else:
-            p.differ(f"Flow's {kind}", whole_edges[kind], got[kind])
+            p.differ(f"Flow's {kind}", whole_edges[kind], got[edge])
 
 
 def check_wait_causes(p):
@@ -505,6 +519,8 @@ def check_wait_causes(p):
     p.equal("WaitCause.cost_ns", [], [r for r in got if not 0 <= r["cost_ns"] <= r["wait_ns"]][:SHOWN])
     p.equal("WaitCause has a cause or a reason", [],
             [r for r in got if (r["in_id"] is None) != (r["unknown_reason"] is not None)][:SHOWN])
+    if p.facts["dge_notifications"] == "1" and not any(int(r["dropped"]) for r in p.true("rings")):
+        p.equal("WaitCause knows every writer", [], [r for r in got if r["unknown_reason"] == "writer_not_known"][:SHOWN])
 
 
 def label(ring):

@@ -93,6 +93,8 @@ static void test_what_is_known(void **state)
     assert_int_equal(op->rank, 5);
     assert_int_equal(op->ranks, 4);
     assert_int_equal(op->engine, -1);
+    assert_int_equal(op->semaphore, -1);
+    assert_int_equal(op->pcore, 0);
     assert_null(op->replica_group);
     assert_int_equal(t.stream_count, 2);
     assert_int_equal(t.streams[1].stream_index, 1);

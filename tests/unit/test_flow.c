@@ -5,11 +5,14 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "pipeline/flow/flow_cc.h"
 #include "pipeline/flow/flow_core.h"
+#include "pipeline/job.h"
 
 #define EDGES 256
 
@@ -95,7 +98,7 @@ static void run_in(struct world *w, uint32_t execution, int64_t id, uint32_t row
                                  .start_ps = (uint64_t)from * 1000,
                                  .end_ps = (uint64_t)to * 1000,
                                  .wait = wait,
-                                 .transfer = -1,
+                                 .launched = {.id = -1},
                                  .row = row,
                                  .execution = execution};
     assert_int_equal(flow_core_settle(w->core, i.start_ps, false, &err), 0);
@@ -145,7 +148,8 @@ static void test_semaphore_edge_and_its_cost(void **state)
     assert_int_equal(w->wait_count, 1);
     const struct flow_wait *x = &w->waits[0];
     assert_true(x->id == 11 && x->start == 50 && x->end == 300 && x->wait == 250 && x->cost == 250);
-    assert_true(x->in_id == 12 && !x->in_transfer && x->target == 7 && x->update == 300 && x->prior == -1);
+    assert_true(x->in_id == 12 && x->in_table == FLOW_INSTRUCTION && x->target == 7 && x->update == 300 &&
+                x->prior == -1);
     assert_true(x->doubt == FLOW_DOUBT_NONE && !x->saturated && !x->lower_bound);
     drop(w);
 }
@@ -171,7 +175,7 @@ static void test_the_binding_one_of_two_waits(void **state)
     assert_int_equal(w->edge_count, 2);
     check_edge(w, 0, FLOW_TYPE_SEMAPHORE, 1, 2, -160);
     check_edge(w, 1, FLOW_TYPE_DMA_WAIT, 5, 2, -99);
-    assert_true(w->edges[1].in_transfer);
+    assert_int_equal(w->edges[1].in_table, FLOW_TRANSFER);
     assert_int_equal(w->wait_count, 1);
     assert_true(w->waits[0].in_id == 1 && w->waits[0].wait == 160 && w->waits[0].cost == 60 && w->waits[0].target == 3);
     drop(w);
@@ -253,7 +257,7 @@ static void test_waits_without_records(void **state)
                                         .start_ps = 600000,
                                         .end_ps = 90000000,
                                         .wait = 46810,
-                                        .transfer = -1,
+                                        .launched = {.id = -1},
                                         .row = 1,
                                         .execution = 1,
                                         .saturated = true};
@@ -359,22 +363,105 @@ static void test_users_of_a_transfer(void **state)
     struct kymo_err err = {0};
     add_preds(w, 0);
     start(w);
-    struct flow_instruction trigger = {.id = 0,
-                                       .end = 10,
-                                       .end_ps = 10000,
-                                       .transfer = 77,
-                                       .transfer_start = 400,
-                                       .transfer_end = 900,
-                                       .row = 0,
-                                       .execution = 1};
+    struct flow_instruction trigger = {
+        .id = 0, .end = 10, .end_ps = 10000, .launched = {77, 900, FLOW_TRANSFER}, .row = 0, .execution = 1};
     assert_int_equal(flow_core_instruction(w->core, &trigger, &err), 0);
     run(w, 1, 1, 1000, 1100, 0);
     finish(w);
     assert_int_equal(w->edge_count, 2);
     check_edge(w, 0, FLOW_TYPE_FLOW, 0, 1, 990);
     check_edge(w, 1, FLOW_TYPE_FLOW, 77, 1, 100);
-    assert_true(w->edges[1].in_transfer && !w->edges[0].in_transfer);
+    assert_true(w->edges[0].in_table == FLOW_INSTRUCTION && w->edges[1].in_table == FLOW_TRANSFER);
     drop(w);
+}
+
+/* Its trigger waited until 50; the collective counts its semaphore up at 900, which ends another engine's wait; what
+ * the compiler says of the trigger holds for the collective. */
+static void test_a_collective_between_its_trigger_and_who_waits_for_it(void **state)
+{
+    (void)state;
+    struct world *w = make();
+    struct kymo_err err = {0};
+    add_preds(w, 0);
+    w->rows[0].sync[0] = wait_ge(2, 1);
+    w->rows[1].sync[0] = wait_ge(7, 1);
+    start(w);
+    struct flow_instruction trigger = {.id = 0,
+                                       .end = 100,
+                                       .end_ps = 100000,
+                                       .wait = 50,
+                                       .launched = {77, 900, FLOW_COLLECTIVE},
+                                       .row = 0,
+                                       .execution = 1};
+    assert_int_equal(flow_core_instruction(w->core, &trigger, &err), 0);
+    record(w, 50, KYMO_ENGINE_MAX, KYMO_UPD_INC, 2, 1,
+           &(struct flow_update){.id = 3, .end = 49, .writer = FLOW_WRITER_TRANSFER});
+    record(w, 50, 0, 0, 2, 1, NULL);
+    run(w, 1, 1, 200, 1000, 700);
+    record(w, 900, KYMO_ENGINE_MAX, KYMO_UPD_ADD, 7, 1,
+           &(struct flow_update){.id = 77, .end = 900, .writer = FLOW_WRITER_COLLECTIVE});
+    record(w, 900, 1, 0, 7, 1, NULL);
+    finish(w);
+    assert_int_equal(w->edge_count, 4);
+    check_edge(w, 1, FLOW_TYPE_SEMAPHORE, 77, 1, -700);
+    assert_int_equal(w->edges[1].in_table, FLOW_COLLECTIVE);
+    check_edge(w, 2, FLOW_TYPE_FLOW, 0, 1, 100);
+    check_edge(w, 3, FLOW_TYPE_FLOW, 77, 1, -700);
+    assert_int_equal(w->edges[3].in_table, FLOW_COLLECTIVE);
+    assert_int_equal(w->wait_count, 2);
+    const struct flow_wait *x = &w->waits[1];
+    assert_true(x->id == 1 && x->in_table == FLOW_COLLECTIVE && x->in_id == 77 && x->update == 900);
+    assert_true(x->wait == 700 && x->cost == 700 && x->prior == 0 && x->doubt == FLOW_DOUBT_NONE);
+    drop(w);
+}
+
+static struct consumer_collective collective(int64_t id, int64_t from, int64_t to, const struct cc_op *op)
+{
+    return (struct consumer_collective){.id = id, .start = from, .end = to, .end_ps = (uint64_t)to * 1000, .op = op};
+}
+
+/* Which collective an instruction started, and whose end an update is. */
+static void test_collectives_by_their_triggers_and_ends(void **state)
+{
+    (void)state;
+    static const struct cc_op op = {.semaphore = 5, .pcore = 1}, silent = {.semaphore = -1};
+    char dir[] = "/tmp/kymo-flow-XXXXXX";
+    struct kymo_err err = {0};
+    assert_non_null(mkdtemp(dir));
+    struct job j = {.dir = dir};
+    struct flow_cc *c = NULL;
+    assert_int_equal(flow_cc_open(&j, &c, &err), 0);
+    struct consumer_collective list[] = {collective(0, 100, 9000, &op), collective(1, 200, 300, &op),
+                                         collective(2, 400, 500, &silent), collective(3, 600, 700, NULL)};
+    for (size_t i = 0; i < 3; i++) { /* the last two instructions start at one time */
+        list[i].has_trigger = true;
+        list[i].trigger_ps = i ? 90000 : 50000;
+        list[i].trigger_row = (uint32_t)(10 - i);
+    }
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(flow_cc_collective(c, &list[i], &err), 0);
+    assert_int_equal(flow_cc_seal(c, &err), 0);
+    static const struct {
+        uint64_t ps;
+        uint32_t row;
+        int64_t id; /* -1: none */
+    } starts[] = {{40000, 10, -1}, {50000, 9, -1}, {50000, 10, 0}, {90000, 8, 2}, {90000, 9, 1}, {95000, 9, -1}};
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+        struct instr_row row = {.start_ps = starts[i].ps, .row = starts[i].row};
+        struct flow_collective got = {.id = -1};
+        assert_int_equal(flow_cc_started(c, &row, &got, &err), starts[i].id >= 0);
+        assert_int_equal(got.id, starts[i].id);
+    }
+    struct flow_found found;
+    assert_int_equal(flow_cc_find(c, 1, 5, 299000, &found, &err), 1); /* its end comes just behind */
+    assert_true(found.id == 1 && found.end == 300 && found.distance == 1000);
+    assert_int_equal(flow_cc_find(c, 0, 5, 300000, &found, &err), 0); /* another core's */
+    assert_int_equal(flow_cc_find(c, 1, 5, 300000 + FLOW_REACH_PS + 1, &found, &err), 0);
+    assert_int_equal(flow_cc_find(c, 1, 5, 9000000, &found, &err), 1);
+    assert_true(found.id == 0 && found.distance == 0);
+    assert_false(flow_cc_lost(c, 1, 5));
+    flow_cc_free(c);
+    assert_int_equal(rmdir(dir), 0);
 }
 
 static void test_bank_edges_in_order_of_beginning(void **state)
@@ -412,6 +499,8 @@ int main(void)
         cmocka_unit_test(test_compiler_edges_from_round_to_round),
         cmocka_unit_test(test_compiler_edges_end_with_the_execution_and_with_losses),
         cmocka_unit_test(test_users_of_a_transfer),
+        cmocka_unit_test(test_a_collective_between_its_trigger_and_who_waits_for_it),
+        cmocka_unit_test(test_collectives_by_their_triggers_and_ends),
         cmocka_unit_test(test_bank_edges_in_order_of_beginning),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -121,7 +121,8 @@ static void look(struct sim_pcore *p, json_t *waits, json_t *expect, bool *met, 
         assert_int_equal(number(x, "waited"), t - number(w, "ready"));
         if (json_object_get(x, "satisfied_by")) {
             assert_int_equal(number(x, "satisfied_by"), by);
-            assert_int_equal(e.met_by_instr[0], by);
+            assert_int_equal(e.met_by[0].by, SIM_BY_INSTR);
+            assert_int_equal(e.met_by[0].row, by);
         }
     }
 }
@@ -150,8 +151,7 @@ static void semaphore_line(json_t *line)
     {
         unsigned target = target_of(key);
         p->sync[target] = (uint32_t)json_integer_value(v);
-        p->history[target][p->history_count[target]++] =
-            (struct sim_update_note){p->sync[target], SIM_TRUTH_NONE, SIM_TRUTH_NONE, SIM_TRUTH_NONE};
+        p->history[target][p->history_count[target]++] = (struct sim_update_note){.value = p->sync[target]};
     }
     bool met[UPDATES_MAX] = {false};
     json_int_t now = 0;
@@ -163,7 +163,7 @@ static void semaphore_line(json_t *line)
         if (!u)
             break;
         now = t;
-        struct sim_source src = {.engine = SIM_SOURCE_AXI, .instr = (uint32_t)i, .transfer = SIM_TRUTH_NONE};
+        struct sim_source src = {.engine = SIM_SOURCE_AXI, .by = SIM_BY_INSTR, .row = (uint32_t)i};
         unsigned target = target_of(string(u, "target"));
         sim_sync_update(NULL, p, &src, mode_of(update_words, string(u, "op")), (uint8_t)target,
                         (uint32_t)json_integer_value(json_object_get(u, "imm")), (uint64_t)t);
