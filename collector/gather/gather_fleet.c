@@ -14,12 +14,15 @@ static const char waits[] =
     "i AS (SELECT id, engine || ' ' || opcode AS word FROM \"Instruction\" WHERE id IN"
     " (SELECT in_id FROM w WHERE in_table = 'instruction')),"
     "d AS (SELECT id, queue_name AS word FROM \"DmaPacketAggregated\" WHERE id IN"
-    " (SELECT in_id FROM w WHERE in_table = 'dma_block'))"
-    "SELECT w.pcore_idx, w.engine, w.dependency_type, w.in_table, coalesce(i.word, d.word) AS cause, w.unknown_reason,"
+    " (SELECT in_id FROM w WHERE in_table = 'dma_block')),"
+    "c AS (SELECT id, operation AS word FROM \"CcOp\" WHERE id IN (SELECT in_id FROM w WHERE in_table = 'cc_op'))"
+    "SELECT w.pcore_idx, w.engine, w.dependency_type, w.in_table, coalesce(i.word, d.word, c.word) AS cause,"
+    " w.unknown_reason,"
     " sum(n) AS waits, sum(w.wait_ns) AS wait_ns, sum(w.cost_ns) AS cost_ns, max(worst) AS longest_cost_ns,"
     " bool_or(low) AS lower_bound FROM w"
     " LEFT JOIN i ON w.in_table = 'instruction' AND i.id = w.in_id"
     " LEFT JOIN d ON w.in_table = 'dma_block' AND d.id = w.in_id"
+    " LEFT JOIN c ON w.in_table = 'cc_op' AND c.id = w.in_id"
     " GROUP BY w.pcore_idx, w.engine, w.dependency_type, w.in_table, cause, w.unknown_reason";
 
 static int view(struct gather_db *db, int dir, const char *name, struct kymo_err *err)
@@ -47,9 +50,9 @@ static int write_table(struct gather_db *db, int dir, const char *name, struct k
 
 static int write_waits(struct gather_db *db, int dir, struct kymo_err *err)
 {
-    static const char *const others[] = {"Instruction", "DmaPacketAggregated"};
+    static const char *const others[] = {"Instruction", "DmaPacketAggregated", "CcOp"};
     int there = view(db, dir, "WaitCause", err), r = there < 0 ? there : 0;
-    for (size_t i = 0; i < 2 && there > 0 && r == 0; i++) {
+    for (size_t i = 0; i < sizeof others / sizeof *others && there > 0 && r == 0; i++) {
         r = view(db, dir, others[i], err);
         r = r > 0 ? 0 : r;
     }

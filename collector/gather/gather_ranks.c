@@ -20,8 +20,8 @@ static const char create[] =
     " host_error_ns BIGINT, host_synchronised BOOLEAN, warnings BIGINT, lost_records BIGINT, lost_unknown BOOLEAN,"
     " first_ts VARCHAR);"
     "CREATE TABLE sync(idx INTEGER, ts BIGINT, host_ns BIGINT, error_ns BIGINT, source VARCHAR);"
-    "CREATE TABLE op(idx INTEGER, start_ts BIGINT, end_ts BIGINT, operation VARCHAR, op_id BIGINT, stream BIGINT,"
-    " replica_group VARCHAR, invocation BIGINT, num_elements BIGINT, dtype VARCHAR, worker BIGINT);"
+    "CREATE TABLE op(idx INTEGER, cc_op_id BIGINT, start_ts BIGINT, end_ts BIGINT, operation VARCHAR, op_id BIGINT,"
+    " stream BIGINT, replica_group VARCHAR, invocation BIGINT, num_elements BIGINT, dtype VARCHAR, worker BIGINT);"
     "CREATE TABLE clock(idx INTEGER, method VARCHAR, syncs BIGINT, offset_ns BIGINT, drift DOUBLE,"
     " device_error_ns BIGINT, contradict BOOLEAN);"
     "CREATE TABLE note(category VARCHAR, message VARCHAR)";
@@ -49,25 +49,13 @@ static const char take_syncs[] =
     "INSERT INTO sync SELECT ?::INTEGER, ts, host_unix_ns, error_bound_ns, source FROM \"ClockSync\""
     " WHERE ts IS NOT NULL AND host_unix_ns IS NOT NULL";
 
+static const char take_ops[] =
+    "INSERT INTO op SELECT ?::INTEGER, id, start_ts, end_ts, operation, op_id, stream_index, replica_group, invocation,"
+    " num_elements, dtype, rank FROM \"CcOp\" WHERE abs(start_ts) < " SANE " AND abs(end_ts) < " SANE;
+
 static int stopped(struct kymo_err *err)
 {
     return kymo_err_set(err, -ECANCELED, "stopped on request; nothing was written");
-}
-
-static bool has_column(const char *name)
-{
-    return kymo_schema_column(kymo_schema_find("CcOp"), name) >= 0;
-}
-
-static int take_ops(struct gather_db *db, int64_t idx, struct kymo_err *err)
-{
-    char sql[512];
-    (void)snprintf(
-        sql, sizeof sql,
-        "INSERT INTO op SELECT ?::INTEGER, start_ts, end_ts, operation, op_id, stream_index, replica_group, %s,"
-        " num_elements, dtype, %s FROM \"CcOp\" WHERE abs(start_ts) < " SANE " AND abs(end_ts) < " SANE,
-        has_column("invocation") ? "invocation" : "NULL", has_column("rank") ? "rank" : "NULL");
-    return gather_db_run(db, err, sql, "i", idx);
 }
 
 static int read_member(struct gather_db *db, const struct gather_member *m, size_t i, struct kymo_err *err)
@@ -87,7 +75,7 @@ static int read_member(struct gather_db *db, const struct gather_member *m, size
     if (r == 0)
         r = gather_db_run(db, err, take_syncs, "i", (int64_t)i);
     if (r == 0)
-        r = take_ops(db, (int64_t)i, err);
+        r = gather_db_run(db, err, take_ops, "i", (int64_t)i);
     if (r == 0)
         return gather_db_script(db, "COMMIT", err);
     /* The first error is the one to tell. */

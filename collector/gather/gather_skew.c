@@ -152,7 +152,8 @@ static const char skew_rows[] =
     " FROM skew s LEFT JOIN member f ON f.idx = first_idx LEFT JOIN member l ON l.idx = last_idx";
 static const char arrival_rows[] =
     "SELECT s.id AS collective_id, a.profile, a.rank, a.worker, a.host, a.came_at AS arrival_ns, a.done_at AS end_ns,"
-    " a.start_ts, a.end_ts - a.start_ts AS duration_ns, a.came_at - s.first_at AS late_ns, s.last_at - a.came_at AS "
+    " a.cc_op_id, a.start_ts, a.end_ts - a.start_ts AS duration_ns, a.came_at - s.first_at AS late_ns, s.last_at - "
+    "a.came_at AS "
     "wait_ns,"
     " CASE WHEN s.one_clock THEN a.device_error_ns ELSE a.error_ns END AS error_bound_ns"
     " FROM arrival a JOIN skew s USING (grp, key, invocation)";

@@ -56,7 +56,7 @@ def write_profile(directory, rank, syncs, span, seed):
         ops = sorted(rank.ops)
         write(directory, "CcOp", {
             "start_ts": [rank.axis(o[0]) for o in ops], "end_ts": [rank.axis(o[1]) for o in ops], "operation": [o[3] for o in ops],
-            "op_id": [o[2] for o in ops], "stream_id": [0] * len(ops), "replica_group": [o[5] for o in ops],
+            "op_id": [o[2] for o in ops], "id": list(range(len(ops))), "stream_id": [0] * len(ops), "replica_group": [o[5] for o in ops],
             "num_elements": [o[4] for o in ops], "dtype": ["bf16"] * len(ops)})
     return directory
 

@@ -1,10 +1,12 @@
 """Collectives: several ranks of one job that meet, the records of their CC-cores, and what becomes of damaged ones."""
 
+from collections import Counter
 import random
 import signal
 import subprocess
 import time
 
+import duckdb
 import pytest
 
 from ntff_reader import read
@@ -73,6 +75,31 @@ def test_ranks_of_a_job_meet(tmp_path, neffs, arch, lnc, instance):
                 last.append(max(arrivals, key=arrivals.get))
                 assert max(ends) - min(ends) < 3_000_000  # ps
     assert arch == "trn1" or max(set(last), key=last.count) == 2  # the slow rank comes last most often
+
+
+def test_the_last_rank_is_a_join_away_from_a_wait(tmp_path, neffs):
+    """WaitCause names the collective that was waited for, the joint tables who came to it last."""
+    neff = neffs["trn2", 2]
+    job(tmp_path, neff, "--instance", "trn2.48xlarge", "--lnc", 2, "--steps", 2, "--mode", "session", "--slow-rank", "2:16")
+    tables_of(tmp_path, neff)
+    members = sorted((tmp_path / "tables").iterdir())
+    profiles.run(profiles.BIN / "kymo-gather", "--output", tmp_path / "parent", *members)
+    read = lambda directory, name: f"read_parquet('{directory}/{name}.parquet')"
+    slow, waits = Counter(), 0
+    for m in members:
+        (ops,) = duckdb.sql(f"SELECT count(*) FROM {read(m, 'WaitCause')} WHERE in_table = 'cc_op'").fetchone()
+        got = duckdb.sql(f"""
+            SELECT w.instruction_id, w.cost_ns, a.wait_ns, s.last_rank, s.last_profile, c.start_ts = a.start_ts
+            FROM {read(m, 'WaitCause')} w
+            JOIN {read(tmp_path / 'parent', 'CollectiveArrival')} a ON w.in_table = 'cc_op' AND a.cc_op_id = w.in_id AND a.profile = '{m.name}'
+            JOIN {read(tmp_path / 'parent', 'CollectiveSkew')} s ON s.id = a.collective_id
+            JOIN {read(m, 'CcOp')} c ON c.id = w.in_id""").fetchall()
+        assert len(got) == ops > 0 and all(same for *_, same in got)
+        slow.update(profile for *_, profile, _ in got)
+        waits += ops
+    assert slow.most_common(1)[0][1] > waits // 2
+    last = next(m for m in members if m.name == slow.most_common(1)[0][0])
+    assert truth.rows_of(last, "CcOp")[0]["rank"] == 2
 
 
 def test_the_same_run_again(tmp_path, neffs):

@@ -167,12 +167,23 @@ def test_dma(tables, trace):
     assert Counter((s["place"][1], s["start"], s["end"], s["args"]["id"]) for s in trace.slices if s["table"] == "HostDmaTransfer") == want
 
 
-def test_arrows(tables, trace):
-    """Flow's edges, all of them, from cause to effect."""
-    called = {"Instruction": "instruction", "DmaPacketAggregated": "dma_block"}
+def check_arrows(tables, trace):
+    called = {"Instruction": "instruction", "DmaPacketAggregated": "dma_block", "CcOp": "cc_op"}
     want = Counter((r["in_table"], r["in_id"], r["out_table"], r["out_id"]) for r in rows_of(tables, "Flow"))
     got = Counter((called[a["table"]], a["args"]["id"], called[b["table"]], b["args"]["id"]) for a, b in trace.arrows)
     assert got == want and len(want) > 100
+    return {t for edge in want for t in (edge[0], edge[2])}
+
+
+def test_arrows(tables, trace):
+    """Flow's edges, all of them, from cause to effect."""
+    assert check_arrows(tables, trace) == {"instruction", "dma_block"}
+
+
+def test_arrows_of_collectives(tmp_path):
+    tables, _ = profiles.make_tables(tmp_path, profiles.Cell("allreduce", "trn2", 1))
+    export(tables, tmp_path / "p.pftrace")
+    assert check_arrows(tables, Trace(tmp_path / "p.pftrace")) == {"instruction", "dma_block", "cc_op"}
 
 
 COUNTERS = {

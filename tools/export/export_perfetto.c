@@ -375,6 +375,7 @@ static int read_flows(struct drawing *d, uint64_t *ret_left_out)
         .range = &d->options->range,
         .instructions = wanted(d, "Instruction", false),
         .transfers = wanted(d, "DmaPacketAggregated", false),
+        .collectives = wanted(d, "CcOp", false),
     };
     uint64_t points = 0;
     int r = perfetto_flows_read(d->profile, &scope, d->options->flows, &d->flows, ret_left_out, d->err);

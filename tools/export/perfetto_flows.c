@@ -8,8 +8,13 @@
 #include "base/alloc.h"
 #include "tools/export/export_perfetto.h"
 
-#define SIDES 4       /* instruction and dma_block, each leaving and entering */
-#define ROW_MAX 65536 /* arrows of one row and direction; a compiler's graph has a few */
+#define TABLES 3
+#define SIDES (2 * TABLES) /* of each table, leaving and entering */
+#define ROW_MAX 65536      /* arrows of one row and direction; a compiler's graph has a few */
+
+static const struct {
+    const char *table, *called; /* called: by Flow */
+} drawn[TABLES] = {{"Instruction", "instruction"}, {"DmaPacketAggregated", "dma_block"}, {"CcOp", "cc_op"}};
 
 struct end {
     int64_t id;
@@ -27,10 +32,13 @@ struct perfetto_flows {
     uint64_t *found[2];
 };
 
-static int side_of(const char *table, size_t n, bool enter)
+/* Other names than those of drawn are not asked for. */
+static size_t side_of(const char *called, size_t n, bool enter)
 {
-    bool dma = n == strlen("dma_block") && !memcmp(table, "dma_block", n);
-    return 2 * dma + enter;
+    size_t i = TABLES - 1;
+    while (i && (n != strlen(drawn[i].called) || memcmp(called, drawn[i].called, n)))
+        i--;
+    return 2 * i + enter;
 }
 
 static int add(struct side *s, int64_t id, uint64_t flow)
@@ -85,23 +93,37 @@ static char *rows_sql(const struct export_profile *p, const char *table, const c
     return sql;
 }
 
+/* 'instruction', 'dma_block' */
+static char *names_sql(const struct perfetto_flows_scope *scope)
+{
+    const bool wanted[TABLES] = {scope->instructions, scope->transfers, scope->collectives};
+    char *names = kymo_strdup("''");
+    for (size_t i = 0; i < TABLES && names; i++) {
+        char *before KYMO_FREE = names;
+        names = wanted[i] ? kymo_asprintf("%s, '%s'", before, drawn[i].called) : KYMO_TAKE(before);
+    }
+    return names;
+}
+
 static char *edges_sql(const struct export_profile *p, const struct perfetto_flows_scope *scope, struct kymo_err *err)
 {
-    const char *tables = scope->instructions && scope->transfers ? "'instruction', 'dma_block'"
-                         : scope->instructions                   ? "'instruction'"
-                         : scope->transfers                      ? "'dma_block'"
-                                                                 : "''";
-    char *edges KYMO_FREE = kymo_asprintf(
-        "SELECT in_table, in_id, out_table, out_id FROM Flow WHERE in_table IN (%s) AND out_table IN (%s)", tables,
-        tables);
+    char *names KYMO_FREE = names_sql(scope);
+    char *edges KYMO_FREE = names ? kymo_asprintf("SELECT in_table, in_id, out_table, out_id FROM Flow WHERE in_table "
+                                                  "IN (%s) AND out_table IN (%s)",
+                                                  names, names)
+                                  : NULL;
     if (!edges || scope->range->whole)
         return KYMO_TAKE(edges);
-    char *a KYMO_FREE = rows_sql(p, "Instruction", "instruction", scope->range, err);
-    char *b KYMO_FREE = a ? rows_sql(p, "DmaPacketAggregated", "dma_block", scope->range, err) : NULL;
-    return b ? kymo_asprintf("WITH drawn AS (%s UNION ALL %s) %s AND (in_table, in_id) IN (SELECT (t, id) FROM drawn) "
-                             "AND (out_table, out_id) IN (SELECT (t, id) FROM drawn)",
-                             a, b, edges)
-             : NULL;
+    char *rows = NULL;
+    for (size_t i = 0; i < TABLES && (rows || !i); i++) {
+        char *before KYMO_FREE = rows, *one KYMO_FREE = rows_sql(p, drawn[i].table, drawn[i].called, scope->range, err);
+        rows = one ? kymo_asprintf("%s%s%s", i ? before : "", i ? " UNION ALL " : "", one) : NULL;
+    }
+    char *all KYMO_FREE = rows;
+    return all ? kymo_asprintf("WITH drawn AS (%s) %s AND (in_table, in_id) IN (SELECT (t, id) FROM drawn) "
+                               "AND (out_table, out_id) IN (SELECT (t, id) FROM drawn)",
+                               all, edges)
+               : NULL;
 }
 
 int perfetto_flows_read(const struct export_profile *p, const struct perfetto_flows_scope *scope, uint64_t max,

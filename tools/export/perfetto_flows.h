@@ -10,7 +10,7 @@ struct perfetto_flows;
 /* Which events are drawn. */
 struct perfetto_flows_scope {
     const struct export_range *range;
-    bool instructions, transfers;
+    bool instructions, transfers, collectives;
 };
 
 /* Edges whose both ends are drawn. *ret_left_out: their number when they are more than max; then there are none. */
