@@ -16,7 +16,7 @@ usage: tools/quickstart.sh [OPTION]...
                     what an earlier quickstart left there is replaced)
   --instance TYPE   simulated host (default trn2.48xlarge; --instance help lists them)
   --lnc 1|2         physical cores per logical core (default 2 on Trn2 and Trn3, which alone have it; else 1)
-  --ranks N         processes of the training job, one on each logical core (default 4)
+  --ranks N         processes of the training job, one on each logical core (default 4); of allreduce 2 to 64
   --steps N         training steps, at least 8 (default 20)
   --model NAME      mlp, attention or allreduce (default mlp)
   --no-install      take the packages as they are
@@ -74,6 +74,12 @@ cores=$((cores / lnc))
 [ "$ranks" -le $cores ] || wrong "--ranks $ranks: $instance has $cores logical cores with LNC $lnc, and each rank takes one"
 [[ $steps =~ ^[1-9][0-9]{0,5}$ ]] && [ "$steps" -ge 8 ] || wrong "--steps $steps: not a number from 8 to 999999"
 [[ $model =~ ^(mlp|attention|allreduce)$ ]] || wrong "--model $model: mlp, attention or allreduce"
+# A program with collectives is made for its number of ranks.
+program=()
+if [ "$model" = allreduce ]; then
+    [ "$ranks" -ge 2 ] && [ "$ranks" -le 64 ] || wrong "--ranks $ranks: allreduce runs on 2 to 64"
+    program=(--ranks "$ranks")
+fi
 [ -z "$programs" ] || [ -x "$programs/kymo" ] || wrong "--programs $programs: no kymo in it"
 
 # claim DIR: makes it our output. 1: a quickstart that still runs, or programs it left, have it. The lock is on our mark and
@@ -222,7 +228,7 @@ ready=$SECONDS
 say "a $model training step for $arch, LNC $lnc"
 mkdir -p "$output/neff"
 neff=$output/neff/$model.neff
-run "$programs/kymo-sim" neff --model "$model" --arch "$arch" --lnc "$lnc" --output "$neff"
+run "$programs/kymo-sim" neff --model "$model" --arch "$arch" --lnc "$lnc" "${program[@]}" --output "$neff"
 echo "$neff"
 
 say "collector and daemon on loopback"
