@@ -15,6 +15,7 @@
 #include "pipeline/rings/scan.h"
 #include "pipeline/rings/timebase.h"
 #include "pipeline/rings/timeline.h"
+#include "pipeline/semaphores/met_waits.h"
 #include "pipeline/settings.h"
 #include "pipeline/spill/spill.h"
 #include "pipeline/summary/summary.h"
@@ -48,6 +49,7 @@ struct job {
     struct spill *throttles;  /* notices_throttle, by start; NULL: none */
     uint64_t unnamed, strays; /* DMA packets without DGE notifications, and of no transfer */
     uint64_t backwards;       /* events that end before they start */
+    struct met_waits *met_waits[INPUT_CORES_MAX][KYMO_ENGINE_MAX]; /* NULL: no record, or nobody asks */
     struct spill *triggers[INPUT_CORES_MAX]
                           [KYMO_ENGINE_MAX]; /* job_trigger, by number of the trigger on its engine; NULL: no DMA */
 };
@@ -59,7 +61,8 @@ int job_report(struct job *j, enum process_stage stage, uint64_t done, uint64_t 
 int job_dma(struct job *j, struct kymo_err *err) KYMO_MUST_CHECK;
 int job_host_dma(struct job *j, struct kymo_err *err) KYMO_MUST_CHECK;
 int job_cc(struct job *j, struct kymo_err *err) KYMO_MUST_CHECK;
-int cc_events_write(struct job *j, struct kymo_err *err) KYMO_MUST_CHECK; /* a part of job_cc */
+/* A part of job_cc. waits: by the ring of the CC-core's instructions; NULL where nobody asks. */
+int cc_events_write(struct job *j, struct met_waits **waits, struct kymo_err *err) KYMO_MUST_CHECK;
 int job_instructions(struct job *j, struct kymo_err *err) KYMO_MUST_CHECK;
 
 #endif

@@ -207,8 +207,10 @@ static int run_passes(struct job *j, struct kymo_err *err)
 static void job_done(struct job *j)
 {
     for (unsigned pcore = 0; pcore < INPUT_CORES_MAX; pcore++)
-        for (unsigned e = 0; e < KYMO_ENGINE_MAX; e++)
+        for (unsigned e = 0; e < KYMO_ENGINE_MAX; e++) {
             spill_free(j->triggers[pcore][e]);
+            met_waits_free(j->met_waits[pcore][e]);
+        }
     spill_free(j->throttles);
     consumers_free(j->consumers);
     ledger_done(&j->ledger);

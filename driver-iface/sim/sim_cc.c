@@ -110,7 +110,8 @@ static void begin_instr(struct sim_core *c, struct sim_execution *x, struct sim_
                                      .wait_cycles = wait,
                                      .pc = pc,
                                      .op_row = s->op_row,
-                                     .start_ps = ts};
+                                     .start_ps = ts,
+                                     .begin_ps = sim_clock_seen(&c->cc_clocks[core], begin_ps + k * CORE_SKEW_PS)};
     s->rows[k] = sim_truth_cc_instr_begin(cap->truth, &row);
 }
 

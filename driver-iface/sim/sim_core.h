@@ -129,5 +129,7 @@ bool sim_core_clock(const struct sim_core *c, enum kymo_ring ring, unsigned nc_i
  */
 uint64_t sim_clock_raw(const struct sim_clock *k, uint64_t ps);
 uint64_t sim_clock_corrected(const struct sim_clock *k, uint64_t raw);
+/* Time as a record of this clock tells it, once corrected. */
+uint64_t sim_clock_seen(const struct sim_clock *k, uint64_t ps);
 
 #endif

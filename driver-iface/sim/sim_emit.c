@@ -17,6 +17,11 @@ uint64_t sim_clock_corrected(const struct sim_clock *k, uint64_t raw)
     return k->init + (uint64_t)((unsigned __int128)(raw - k->init) * k->expected_inc / k->actual_inc);
 }
 
+uint64_t sim_clock_seen(const struct sim_clock *k, uint64_t ps)
+{
+    return sim_clock_corrected(k, sim_clock_raw(k, ps));
+}
+
 /* The ring was full: bit 30 on the last record stored, if nobody has taken it away yet. */
 static void note_drop(struct sim_capture *cap, int ring, uint64_t ps)
 {

@@ -24,7 +24,8 @@ static void emit_start(struct sim_pcore *p, struct sim_engine *e, const struct s
                                                                          .wait_cycles = wait,
                                                                          .slot = e->pc,
                                                                          .trigger_transfer = SIM_TRUTH_NONE,
-                                                                         .start_ps = ts});
+                                                                         .start_ps = ts,
+                                                                         .begin_ps = sim_clock_seen(&e->clock, ps)});
     static const enum sim_edge kinds[] = {[SIM_BY_INSTR] = SIM_EDGE_SEMAPHORE,
                                           [SIM_BY_TRANSFER] = SIM_EDGE_DMA_WAIT,
                                           [SIM_BY_COLLECTIVE] = SIM_EDGE_CC_WAIT};

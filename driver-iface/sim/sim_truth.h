@@ -67,7 +67,7 @@ struct sim_truth_instr {
     uint16_t wait_cycles, crc_in, crc_out;
     uint16_t image;                             /* set by the sink */
     uint32_t slot, execution, trigger_transfer; /* SIM_TRUTH_NONE: none. execution is set by the sink */
-    uint64_t start_ps, end_ps;                  /* end 0: never */
+    uint64_t start_ps, begin_ps, end_ps;        /* begin: its waits were over. end 0: never */
 };
 uint32_t sim_truth_instr_begin(struct sim_truth *t, const struct sim_truth_instr *row);
 void sim_truth_instr_end(struct sim_truth *t, uint32_t row, uint64_t end_ps, bool stored, uint16_t crc_in,
@@ -122,7 +122,7 @@ struct sim_truth_cc_instr {
     uint8_t core, instr, start_stored, end_stored;
     uint16_t wait_cycles;
     uint32_t pc, op_row;
-    uint64_t start_ps, end_ps;
+    uint64_t start_ps, begin_ps, end_ps;
 };
 uint32_t sim_truth_cc_instr_begin(struct sim_truth *t, const struct sim_truth_cc_instr *row);
 void sim_truth_cc_instr_end(struct sim_truth *t, uint32_t row, uint64_t end_ps, bool stored);

@@ -261,7 +261,8 @@ static void put_instruction(struct out *o, const struct writer *w, const struct 
                                             : "";
     put(o, "\t%s\t%s\t%s\t%" PRIu64, kymo_opcode_name(rec[0], name, sizeof name), compiler, operands, r->start_ps);
     put_ps(o, r->end_ps);
-    put(o, "\t%u\t%u\t%u\t%u\t%u", r->wait_cycles, r->crc_in, r->crc_out, r->start_stored, r->end_stored);
+    put(o, "\t%" PRIu64 "\t%u\t%u\t%u\t%u\t%u", r->begin_ps, r->wait_cycles, r->crc_in, r->crc_out, r->start_stored,
+        r->end_stored);
     put_flops(o, im->arch, rec);
     if (r->trigger_transfer == SIM_TRUTH_NONE) {
         put(o, "\t\t\t\t%u\n", r->execution);
@@ -372,7 +373,7 @@ static void put_cc_instr(struct out *o, const struct writer *w, const struct sim
 {
     put(o, "%u\t%u\t%s\t%u\t%" PRIu64, r->core, r->pc, text(kymo_cc_instr_name(r->instr)), r->wait_cycles, r->start_ps);
     put_ps(o, r->end_ps);
-    put(o, "\t%u\t%u\t", r->start_stored, r->end_stored);
+    put(o, "\t%" PRIu64 "\t%u\t%u\t", r->begin_ps, r->start_stored, r->end_stored);
     if (r->op_row < w->t->cc_ops.count)
         put(o, "%" PRIu64, w->t->cc_ops.rows[r->op_row].sequence);
     put(o, "\n");
@@ -439,7 +440,8 @@ static const struct table {
 } tables[BY_MAX] = {
     [BY_INSTR] =
         {"instructions.tsv",
-         "pcore_idx\tengine\tpc\tcompiler_pc\topcode\tcompiler_opcode\toperands\tstart_ps\tend_ps\twait_cycles\tcrc_"
+         "pcore_idx\tengine\tpc\tcompiler_pc\topcode\tcompiler_opcode\toperands\tstart_ps\tend_ps\tbegin_ps\twait_"
+         "cycles\tcrc_"
          "in\tcrc_out\t"
          "start_stored\tend_stored\tadjusted_flops\tpsum_read_banks\tpsum_write_banks\ttrigger_queue\ttrigger_block\t"
          "trigger_run\texecution\n",
@@ -467,7 +469,7 @@ static const struct table {
                   "stored\tend_stored\ttrigger_engine\ttrigger_pc\ttrigger_start_ps\ttrigger_end_ps\texecution\n",
                   time_cc_op},
     [BY_CC_INSTR] = {"cc_instructions.tsv",
-                     "core_idx\tpc\tdescription\twait_cycles\tstart_ps\tend_ps\tstart_stored\tend_stored\t"
+                     "core_idx\tpc\tdescription\twait_cycles\tstart_ps\tend_ps\tbegin_ps\tstart_stored\tend_stored\t"
                      "invocation\n",
                      time_cc_instr},
     [BY_CC_EVENT] = {"cc_events.tsv",

@@ -12,6 +12,7 @@
 struct cursor {
     struct ring_io io;
     const struct scan_ring *ring;
+    struct met_waits *waits; /* of the CC-core; NULL: nobody asks */
     uint32_t index;
     bool axi, live;
     const uint8_t *records;
@@ -67,8 +68,11 @@ static int merge(struct job *j, struct cursor *cursors, size_t count, struct par
                 best = &cursors[i];
         if (!best)
             return 0;
+        const struct record *rec = &best->rec;
         j->ledger.rings[best->index].rows[RECORD_EVENT_SEMAPHORE]++;
         int r = put(row, best, timebase_ns(&j->timebase, best->ps), err);
+        if (r == 0 && best->waits && !rec->u.sem.update_mode)
+            r = met_waits_add(best->waits, best->ps, (rec->u.sem.is_semaphore ? 0 : 256) + rec->u.sem.id, err);
         if (r == 0)
             r = advance(best, err);
         if (r < 0)
@@ -76,7 +80,16 @@ static int merge(struct job *j, struct cursor *cursors, size_t count, struct par
     }
 }
 
-static int run(struct job *j, struct cursor *cursors, struct kymo_err *err)
+/* Those of the CC-core's instructions. */
+static struct met_waits *waits_of(const struct job *j, struct met_waits **waits, const struct scan_ring *ring)
+{
+    for (size_t i = 0; i < j->scan.count; i++)
+        if (waits[i] && j->scan.rings[i].ring.engine_index == ring->ring.engine_index)
+            return waits[i];
+    return NULL;
+}
+
+static int run(struct job *j, struct met_waits **waits, struct cursor *cursors, struct kymo_err *err)
 {
     size_t count = 0;
     int r = 0;
@@ -84,6 +97,7 @@ static int run(struct job *j, struct cursor *cursors, struct kymo_err *err)
         for (int axi = 0; axi < SOURCES && r == 0 && wanted(&j->scan.rings[i]); axi++) {
             struct cursor *c = &cursors[count++];
             *c = (struct cursor){.ring = &j->scan.rings[i], .index = i, .axi = axi};
+            c->waits = axi ? NULL : waits_of(j, waits, c->ring);
             ring_io_init(&c->io, j->in->ntff, i);
             r = advance(c, err);
         }
@@ -102,7 +116,7 @@ static int run(struct job *j, struct cursor *cursors, struct kymo_err *err)
     return parquet_row_finish(row, err);
 }
 
-int cc_events_write(struct job *j, struct kymo_err *err)
+int cc_events_write(struct job *j, struct met_waits **waits, struct kymo_err *err)
 {
     size_t n = 0;
     for (size_t i = 0; i < j->scan.count; i++)
@@ -110,5 +124,6 @@ int cc_events_write(struct job *j, struct kymo_err *err)
     if (!n)
         return 0;
     struct cursor *cursors KYMO_FREE = KYMO_NEW_ARRAY(struct cursor, n * SOURCES);
-    return cursors ? run(j, cursors, err) : kymo_err_set(err, -ENOMEM, "no memory for the CC-cores' event rings");
+    return cursors ? run(j, waits, cursors, err)
+                   : kymo_err_set(err, -ENOMEM, "no memory for the CC-cores' event rings");
 }

@@ -34,11 +34,12 @@ struct pass {
     struct job *j;
     struct cc_table table;
     struct cc_triggers *triggers;
-    struct spill **notices; /* by ring of the scan; NULL: none */
+    struct spill **notices;   /* by ring of the scan; NULL: none */
+    struct met_waits **waits; /* by ring of instructions; NULL: none waited beyond its counter */
     struct spill *done;
     struct parquet_row *row;
     int64_t next_id, next_instr;
-    uint64_t unknown, untriggered;
+    uint64_t unknown, untriggered, saturated, untold;
     double ns_per_cycle;
 };
 
@@ -370,6 +371,22 @@ static int add_partial_instr(struct pass *p, const struct cc_instr *e, bool star
     return partials_add(j->partials, one, err);
 }
 
+/* How long it waited: as counted, or, where the counter is at its end, by the met wait's record. */
+static int find_wait(struct pass *p, const struct cc_instr *e, int64_t start, int64_t *ret, struct kymo_err *err)
+{
+    double counted = (double)e->wait_cycles * p->ns_per_cycle;
+    *ret = (int64_t)(counted + 1e-6);
+    if (e->wait_cycles != RECORD_WAIT_SATURATED)
+        return 0;
+    uint64_t met;
+    int r = met_waits_find(p->waits[e->ring], MET_WAITS_ANY, e->start_ps, counted, e->end_ps, &met, err);
+    if (r > 0)
+        *ret = timebase_ns(&p->j->timebase, met) - start;
+    p->saturated++;
+    p->untold += r == 0;
+    return r < 0 ? r : 0;
+}
+
 static int take_instr(struct pass *p, struct owners *o, const struct cc_instr *e, struct kymo_err *err)
 {
     struct job *j = p->j;
@@ -380,14 +397,16 @@ static int take_instr(struct pass *p, struct owners *o, const struct cc_instr *e
         return r == 0 && whole ? add_partial_instr(p, e, false, err) : r;
     }
     int64_t start = timebase_ns(&j->timebase, e->start_ps), end = timebase_ns(&j->timebase, e->end_ps);
-    int64_t wait = (int64_t)((double)e->wait_cycles * p->ns_per_cycle + 1e-6);
+    int64_t counted = (int64_t)((double)e->wait_cycles * p->ns_per_cycle + 1e-6), wait = counted;
     const struct done *owner;
     int r = find_owner(o, e->pc, start, &owner, err);
     j->ledger.rings[e->ring].rows[RECORD_INSTRUCTION_START]++;
     j->ledger.rings[e->ring].rows[RECORD_INSTRUCTION_END]++;
     if (r == 0)
+        r = find_wait(p, e, start, &wait, err);
+    if (r == 0)
         r = summary_cc_instruction(j->summary, start, end, wait, err);
-    return r < 0 ? r : put_instr(p, e, owner, start, end, wait, err);
+    return r < 0 ? r : put_instr(p, e, owner, start, end, counted, err);
 }
 
 static int walk_instrs(struct pass *p, struct cc_instrs *s, struct owners *o, struct kymo_err *err)
@@ -399,6 +418,21 @@ static int walk_instrs(struct pass *p, struct cc_instrs *s, struct owners *o, st
         if (r < 0)
             return r;
     }
+    return r;
+}
+
+/* CcSemaphoreUpdate, and from the same records the waits that CC-core instructions ask for. */
+static int write_events(struct pass *p, struct kymo_err *err)
+{
+    const struct scan *s = &p->j->scan;
+    int r = 0;
+    for (size_t i = 0; i < s->count && r == 0; i++)
+        if (s->rings[i].ring.kind == NTFF__RING_KIND__RING_CC_CORE_INSTRUCTION && s->rings[i].saturated)
+            r = met_waits_open(p->j->dir, &p->waits[i], err);
+    if (r == 0)
+        r = cc_events_write(p->j, p->waits, err);
+    for (size_t i = 0; i < s->count && r == 0; i++)
+        r = p->waits[i] ? met_waits_seal(p->waits[i], err) : 0;
     return r;
 }
 
@@ -456,6 +490,7 @@ static int write_streams(struct pass *p, struct kymo_err *err)
 static void explain(const struct pass *p)
 {
     struct warnings *w = p->j->warnings;
+    met_waits_warn(w, "CC-core instructions", p->saturated, p->untold);
     uint64_t n = p->j->result->collectives;
     if (p->unknown)
         warnings_add(w, "Missing Data",
@@ -482,9 +517,10 @@ int job_cc(struct job *j, struct kymo_err *err)
     double ghz = j->in->arch->core_clock_ghz;
     p.ns_per_cycle = ghz > 0 ? 1 / ghz : 0;
     p.notices = KYMO_NEW_ARRAY(struct spill *, j->scan.count + 1);
-    if (!p.notices)
-        return kymo_err_set(err, -ENOMEM, "no memory for the CC-cores' rings");
-    int r = cc_table_open(&p.table, j->in, err);
+    p.waits = KYMO_NEW_ARRAY(struct met_waits *, j->scan.count + 1);
+    int r = p.notices && p.waits ? 0 : kymo_err_set(err, -ENOMEM, "no memory for the CC-cores' rings");
+    if (r == 0)
+        r = cc_table_open(&p.table, j->in, err);
     if (r == 0)
         r = spill_open(j->dir, sizeof(struct done), &p.done, err);
     if (r == 0)
@@ -492,18 +528,23 @@ int job_cc(struct job *j, struct kymo_err *err)
     if (r == 0)
         r = consumers_end_stage(j->consumers, CONSUMER_COLLECTIVES, err);
     if (r == 0)
-        r = write_instrs(&p, err);
+        r = write_events(&p, err);
     if (r == 0)
-        r = cc_events_write(j, err);
+        r = write_instrs(&p, err);
     if (r == 0)
         r = write_streams(&p, err);
     if (r == 0)
         explain(&p);
-    for (size_t i = 0; i < j->scan.count; i++)
-        spill_free(p.notices[i]);
+    for (size_t i = 0; i < j->scan.count; i++) {
+        if (p.notices)
+            spill_free(p.notices[i]);
+        if (p.waits)
+            met_waits_free(p.waits[i]);
+    }
     spill_free(p.done);
     cc_triggers_free(p.triggers);
     cc_table_done(&p.table);
     kymo_free(p.notices);
+    kymo_free(p.waits);
     return r;
 }

@@ -104,13 +104,11 @@ static int find_item(struct hierarchy *h, uint32_t record, uint32_t call, struct
 static int add_spans(struct hierarchy *h, struct hier_sums *s, const struct hier_weight *w, const struct instr_row *row)
 {
     uint64_t hbm = w->hbm_read + w->hbm_write;
-    struct interval run = {.start = row->start + row->wait,
+    struct interval run = {.start = row->begin,
                            .end = row->end,
                            .elements = w->elements,
                            .transposed = w->transposed,
                            .hbm = row->has_dma ? 0 : hbm};
-    if (run.start > run.end)
-        run.start = run.end;
     int r = intervals_add(&s->busy, run, h->items.limit);
     const struct interval moved = {.start = row->dma_start, .end = row->dma_end, .hbm = hbm};
     return r == 0 && row->has_dma ? intervals_add(&s->busy, moved, h->items.limit) : r;

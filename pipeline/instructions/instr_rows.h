@@ -11,6 +11,7 @@
 struct instr_row {
     int64_t id;
     int64_t start, end, wait; /* ns; wait: evt_wait_time_ns */
+    int64_t begin;            /* it runs from here: its wait is over, by the counter or, at its end, by a record */
     int64_t dma_start, dma_end;
     int64_t transfer;          /* the one it triggered, whole or not; -1: none */
     uint64_t start_ps, end_ps; /* corrected */

@@ -14,7 +14,7 @@ struct pass {
     struct spill_reader triggers[INPUT_CORES_MAX][KYMO_ENGINE_MAX];
     double ns_per_cycle[KYMO_ENGINE_MAX];
     int64_t next_id;
-    uint64_t saturated;
+    uint64_t saturated, untold; /* waits beyond their counter, and those of them that no record tells the length of */
     uint32_t gaps[INPUT_CORES_MAX][KYMO_ENGINE_MAX], partials[INPUT_CORES_MAX][KYMO_ENGINE_MAX];
     size_t hint;
 };
@@ -68,11 +68,26 @@ static int take_trigger(struct pass *p, const struct instr_event *e, struct inst
     return 0;
 }
 
-static int64_t wait_ns(struct pass *p, const struct instr_event *e)
+/* The counter says when the wait was over, or, at its end, the met wait's record. */
+static int find_begin(struct pass *p, const struct instr_event *e, struct instr_row *row, struct kymo_err *err)
 {
-    p->saturated += e->wait_cycles == RECORD_WAIT_SATURATED;
+    double counted = (double)e->wait_cycles * p->ns_per_cycle[e->engine];
     /* A little is added so that a whole number of ns is not rounded down to the one before. */
-    return (int64_t)((double)e->wait_cycles * p->ns_per_cycle[e->engine] + 1e-6);
+    row->wait = (int64_t)(counted + 1e-6);
+    row->begin = row->wait < row->end - row->start ? row->start + row->wait : row->end;
+    row->saturated = e->wait_cycles == RECORD_WAIT_SATURATED;
+    if (!row->saturated)
+        return 0;
+    const struct static_row *st = &p->j->statics.rows[e->row];
+    const uint8_t *rec = st->slot >= 0 ? program_record(st->program, (size_t)st->slot) : NULL;
+    uint64_t met;
+    int r = met_waits_find(p->j->met_waits[e->pcore][e->engine], rec ? met_waits_target(rec) : MET_WAITS_ANY,
+                           e->start_ps, counted, e->end_ps, &met, err);
+    if (r > 0)
+        row->begin = timebase_ns(&p->j->timebase, met);
+    p->saturated++;
+    p->untold += r == 0;
+    return r < 0 ? r : 0;
 }
 
 static int add_row(struct pass *p, const struct instr_event *e, struct instr_row *row, struct kymo_err *err)
@@ -80,7 +95,6 @@ static int add_row(struct pass *p, const struct instr_event *e, struct instr_row
     struct job *j = p->j;
     row->start = timebase_ns(&j->timebase, e->start_ps);
     row->end = timebase_ns(&j->timebase, e->end_ps);
-    row->wait = wait_ns(p, e);
     row->id = p->next_id++;
     row->row = e->row;
     row->crc_in = e->crc_in;
@@ -89,11 +103,12 @@ static int add_row(struct pass *p, const struct instr_event *e, struct instr_row
     row->end_ps = e->end_ps;
     row->gaps = p->gaps[e->pcore][e->engine];
     row->partials = p->partials[e->pcore][e->engine];
-    row->saturated = e->wait_cycles == RECORD_WAIT_SATURATED;
     j->ledger.rings[e->ring].rows[RECORD_INSTRUCTION_START]++;
     j->ledger.rings[e->ring].rows[RECORD_INSTRUCTION_END]++;
     timeline_count(&j->timeline, e->start_ps, &p->hint);
-    int r = summary_instruction(j->summary, e->row, row->start, row->end, row->wait, err);
+    int r = find_begin(p, e, row, err);
+    if (r == 0)
+        r = summary_instruction(j->summary, e->row, row->start, row->end, row->begin - row->start, err);
     j->result->instructions++;
     return r < 0 ? r : consumers_instruction(j->consumers, row, err);
 }
@@ -164,11 +179,7 @@ int job_instructions(struct job *j, struct kymo_err *err)
     for (unsigned pcore = 0; pcore < INPUT_CORES_MAX; pcore++)
         for (unsigned e = 0; e < KYMO_ENGINE_MAX; e++)
             spill_reader_done(&p.triggers[pcore][e]);
-    if (r == 0 && p.saturated)
-        warnings_add(j->warnings, "Semaphore waits",
-                     "%llu instructions waited for 65,535 cycles or more: their evt_wait_time_ns is a lower bound, and "
-                     "active times are "
-                     "upper bounds",
-                     (unsigned long long)p.saturated);
+    if (r == 0)
+        met_waits_warn(j->warnings, "instructions", p.saturated, p.untold);
     return r;
 }

@@ -137,7 +137,7 @@ int lod_add(struct lod *l, const struct lod_event *e, struct kymo_err *err)
     if (e->track >= l->tracks)
         return kymo_err_set(err, -EINVAL, "track %u of %zu", e->track, l->tracks);
     int64_t *covered = &l->covered[e->track];
-    int64_t from = e->start > *covered ? e->start : *covered;
+    int64_t from = e->begin > *covered ? e->begin : *covered;
     struct lod_row row = {
         .start = e->start,
         .first = e->start,
@@ -150,7 +150,7 @@ int lod_add(struct lod *l, const struct lod_event *e, struct kymo_err *err)
         .track = e->track,
         .label = e->label,
     };
-    if (e->end > *covered)
+    if (e->end > *covered && e->end > e->begin)
         *covered = e->end;
     return put(l, 0, &row, err);
 }

@@ -27,14 +27,14 @@ struct lod_plan lod_plan(int64_t duration, uint64_t densest);
 struct lod_row {
     int64_t start;       /* of the bucket */
     int64_t first, last; /* first start, greatest end of its events: an event may end in a later bucket */
-    int64_t busy;        /* time covered by its events and not by earlier events of the track */
+    int64_t busy;        /* time in which its events run and no earlier event of the track does */
     int64_t longest, longest_id;
     uint64_t count, bytes;
     uint32_t track, label; /* label: of the longest event */
 };
 
 struct lod_event {
-    int64_t start, end, id;
+    int64_t start, begin, end, id; /* begin: where it runs from, after a wait */
     uint64_t bytes;
     uint32_t track, label;
 };

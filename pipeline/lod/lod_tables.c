@@ -294,7 +294,8 @@ static int take_packets(void *c, const struct consumer_packet *rows, size_t n, s
     int r = 0;
     for (size_t i = 0; i < n && r == 0; i++) {
         const struct dma_packet_row *p = &rows[i].row;
-        struct lod_event e = {p->start, p->end, p->id, p->bytes, p->phys / DMA_QUEUES, set_label(t, rows[i].flow.set)};
+        struct lod_event e = {
+            p->start, p->start, p->end, p->id, p->bytes, p->phys / DMA_QUEUES, set_label(t, rows[i].flow.set)};
         r = lod_add(t->lods[KIND_DMA_ENGINE], &e, err);
         e.track = p->phys;
         if (r == 0)
@@ -310,7 +311,8 @@ static int take_transfers(void *c, const struct consumer_transfer *rows, size_t 
     for (size_t i = 0; i < n && r == 0; i++) {
         const struct dma_transfer *x = &rows[i].transfer;
         uint32_t set = set_label(t, x->set);
-        r = lod_add(t->lods[KIND_DMA_TRANSFER], &(struct lod_event){x->start, x->end, x->id, x->bytes, set, set}, err);
+        r = lod_add(t->lods[KIND_DMA_TRANSFER],
+                    &(struct lod_event){x->start, x->start, x->end, x->id, x->bytes, set, set}, err);
     }
     return r;
 }
@@ -323,8 +325,8 @@ static int take_host(void *c, const struct consumer_host_transfer *rows, size_t 
     for (size_t i = 0; i < n && r == 0; i++) {
         const struct consumer_host_transfer *x = &rows[i];
         uint32_t label = (uint32_t)(x->kind ? (size_t)(x->kind - a->h2d_queues) : a->h2d_queue_count);
-        r = lod_add(t->lods[KIND_HOST_DMA], &(struct lod_event){x->start, x->end, x->id, x->bytes, x->ring, label},
-                    err);
+        r = lod_add(t->lods[KIND_HOST_DMA],
+                    &(struct lod_event){x->start, x->start, x->end, x->id, x->bytes, x->ring, label}, err);
     }
     return r;
 }
@@ -336,7 +338,8 @@ static int take_instructions(void *c, const struct instr_row *rows, size_t n, st
     for (size_t i = 0; i < n && r == 0; i++) {
         const struct instr_row *x = &rows[i];
         uint32_t track = instruction_track(&t->j->statics.rows[x->row]);
-        r = lod_add(t->lods[KIND_INSTRUCTION], &(struct lod_event){x->start, x->end, x->id, 0, track, x->row}, err);
+        r = lod_add(t->lods[KIND_INSTRUCTION], &(struct lod_event){x->start, x->begin, x->end, x->id, 0, track, x->row},
+                    err);
     }
     return r;
 }

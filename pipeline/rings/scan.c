@@ -87,6 +87,15 @@ static void note_pc(struct walk *w, unsigned engine, uint32_t pc, uint64_t ps)
         map[pc / 64] |= 1ull << (pc % 64);
 }
 
+static void note_start(struct walk *w, const struct record *rec, uint64_t ps)
+{
+    unsigned engine = (unsigned)rec->u.start.engine;
+    if (rec->u.start.event_wait_cycles == RECORD_WAIT_SATURATED)
+        w->r->saturated = (uint8_t)(w->r->saturated | 1u << engine);
+    if (w->r->ring.kind == NTFF__RING_KIND__RING_INSTRUCTION)
+        note_pc(w, engine, rec->u.start.pc, ps);
+}
+
 static int note_record(struct walk *w, const uint8_t *bytes, struct kymo_err *err)
 {
     struct scan_ring *r = w->r;
@@ -107,8 +116,8 @@ static int note_record(struct walk *w, const uint8_t *bytes, struct kymo_err *er
     r->customs += rec.kind == RECORD_EXPLICIT && notice_is_error(&rec);
     if (rec.kind == RECORD_DMA && is_dma_ring(&r->ring))
         note_dma(w, &rec);
-    else if (rec.kind == RECORD_INSTRUCTION_START && r->ring.kind == NTFF__RING_KIND__RING_INSTRUCTION)
-        note_pc(w, (unsigned)rec.u.start.engine, rec.u.start.pc, ps);
+    else if (rec.kind == RECORD_INSTRUCTION_START)
+        note_start(w, &rec, ps);
     else if (rec.kind == RECORD_INSTRUCTION_END && r->ring.kind == NTFF__RING_KIND__RING_INSTRUCTION)
         note_pc(w, (unsigned)rec.u.end.engine, rec.u.end.pc, ps);
     return 0;

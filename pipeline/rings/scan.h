@@ -34,6 +34,7 @@ struct scan_ring {
     uint64_t gaps;              /* loss marks */
     uint64_t gap_first_ps, gap_last_ps;
     bool hw_mark, sw_mark;
+    uint8_t saturated;             /* engines, as bits, of which an instruction's wait counter was at its end */
     struct scan_segment *segments; /* DMA rings */
     size_t segment_count, segment_cap;
 };

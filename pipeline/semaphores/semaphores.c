@@ -186,7 +186,32 @@ static int take(struct job *j, const struct cursor *c, uint32_t ring, const stru
     };
     j->ledger.rings[ring].rows[RECORD_EVENT_SEMAPHORE]++;
     j->result->semaphores++;
-    return consumers_semaphore(j->consumers, &row, err);
+    struct met_waits *waits = c->source < KYMO_ENGINE_MAX && !row.mode ? j->met_waits[c->pcore][c->source] : NULL;
+    int r = waits ? met_waits_add(waits, at->ps, (row.is_semaphore ? 0 : 256) + row.index, err) : 0;
+    return r < 0 ? r : consumers_semaphore(j->consumers, &row, err);
+}
+
+static int open_waits(struct job *j, struct kymo_err *err)
+{
+    int r = 0;
+    for (size_t i = 0; i < j->scan.count; i++) {
+        const struct scan_ring *ring = &j->scan.rings[i];
+        if (ring->ring.kind != NTFF__RING_KIND__RING_INSTRUCTION || ring->ring.pcore_idx >= j->in->cores)
+            continue;
+        struct met_waits **waits = j->met_waits[ring->ring.pcore_idx];
+        for (unsigned e = 0; e < KYMO_ENGINE_MAX && r == 0; e++)
+            r = ring->saturated >> e & 1 && !waits[e] ? met_waits_open(j->dir, &waits[e], err) : 0;
+    }
+    return r;
+}
+
+static int seal_waits(struct job *j, struct kymo_err *err)
+{
+    int r = 0;
+    for (unsigned pcore = 0; pcore < INPUT_CORES_MAX; pcore++)
+        for (unsigned e = 0; e < KYMO_ENGINE_MAX && r == 0; e++)
+            r = j->met_waits[pcore][e] ? met_waits_seal(j->met_waits[pcore][e], err) : 0;
+    return r;
 }
 
 static int run(struct job *j, struct merge *m, struct kymo_err *err)
@@ -211,7 +236,9 @@ int job_semaphores(struct job *j, struct kymo_err *err)
     struct merge m = {0};
     int r = merge_open(&m, j->in, &j->scan, err);
     if (r == 0)
+        r = open_waits(j, err);
+    if (r == 0)
         r = run(j, &m, err);
     merge_done(&m);
-    return r;
+    return r < 0 ? r : seal_waits(j, err);
 }

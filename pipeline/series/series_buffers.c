@@ -227,8 +227,7 @@ static int take(void *c, const struct instr_row *rows, size_t n, struct kymo_err
         b->cut += t->transfer && !row->has_dma;
         if (t->transfer && !row->has_dma)
             continue;
-        int64_t begin = row->start + row->wait < row->end ? row->start + row->wait : row->end;
-        struct time_item item = {.at = t->transfer ? row->dma_start : begin,
+        struct time_item item = {.at = t->transfer ? row->dma_start : row->begin,
                                  .order = (uint64_t)row->id,
                                  .a = (uint64_t)(t->transfer ? row->dma_end : row->end),
                                  .tag = row->row};

@@ -133,11 +133,10 @@ static int take(void *c, const struct instr_row *rows, size_t n, struct kymo_err
         const struct instr_row *row = &rows[i];
         if (!f->by_row[row->row])
             continue;
-        int64_t begin = row->start + row->wait < row->end ? row->start + row->wait : row->end;
         unsigned pcore = f->job->statics.rows[row->row].pcore;
         r = windows_settle(&f->windows, row->start, err);
         if (r == 0)
-            r = windows_add(&f->windows, pcore, f->transpose[row->row], begin, row->end, f->by_row[row->row], err);
+            r = windows_add(&f->windows, pcore, f->transpose[row->row], row->begin, row->end, f->by_row[row->row], err);
     }
     return r;
 }

@@ -116,7 +116,7 @@ static int throttle_instructions(void *ctx, const struct instr_row *rows, size_t
         const struct static_row *st = &s->j->statics.rows[rows[i].row];
         if (st->engine != KYMO_ENGINE_TENSOR)
             continue;
-        int r = spans_add(&s->cores[st->pcore].busy, rows[i].start + rows[i].wait, rows[i].end);
+        int r = spans_add(&s->cores[st->pcore].busy, rows[i].begin, rows[i].end);
         if (r < 0)
             return kymo_err_set(err, r, "too many busy spans are open at once");
     }

@@ -12,7 +12,7 @@ SPANS_MAX = 256
 LAYERS = ("bir", "penguin", "hlo", "framework")
 TABLES = {"bir": "BirInstruction", "penguin": "PenguinInstruction", "hlo": "HloInstruction", "framework": "FrameworkInstruction"}
 SHOWN = 3
-COLUMNS = ["pcore_idx", "engine", "opcode", "start_ts", "end_ts", "evt_wait_time_ns", "compiler_pc", "dma_trigger_start_ts",
+COLUMNS = ["pcore_idx", "engine", "opcode", "pc", "start_ts", "end_ts", "evt_wait_time_ns", "compiler_pc", "dma_trigger_start_ts",
            "dma_trigger_end_ts", "sbuf_read_bytes", "sbuf_write_bytes", "raw_bir_id", "bir_instruction_name", "raw_penguin_id",
            "hlo_name", "raw_hlo_id", "hlo_attrs", "layer", "raw_framework_id", "operator", "kernel_instruction_name",
            "nki_source_location", "nki_region", "nki_region_path", "bir_debug_info_source_location", "stack_frame_ids", "executed_by"]
@@ -26,16 +26,16 @@ class Sums:
         self.cores = set()
 
     def add(self, row, true):
-        begin, end = row["start_ts"], row["end_ts"]
+        issued, end = row["start_ts"], row["end_ts"]
         hbm = int(true["hbm_read"]) + int(true["hbm_write"])
         moved = row["dma_trigger_start_ts"] is not None
         elements = int(true["elements"])
         transposed = elements if true["transpose"] == "1" else 0
-        self.spans.append((min(begin + row["evt_wait_time_ns"], end), end, elements, transposed, 0 if moved else hbm))
+        self.spans.append((row["begin"], end, elements, transposed, 0 if moved else hbm))
         if moved:
             self.spans.append((row["dma_trigger_start_ts"], row["dma_trigger_end_ts"], 0, 0, hbm))
             end = max(end, row["dma_trigger_end_ts"])
-        self.start = begin if self.start is None else min(self.start, begin)
+        self.start = issued if self.start is None else min(self.start, issued)
         self.end = end if self.end is None else max(self.end, end)
         self.engines[row["engine"]] += 1
         self.cores.add(row["pcore_idx"])
@@ -243,6 +243,8 @@ def check(p):
     if not truth:
         return
     truths = [truth.get((r["pcore_idx"] or 0, r["engine"], r["compiler_pc"])) for r in rows]
+    for row, begin in zip(rows, p.begins(rows)):
+        row["begin"] = begin
     check_columns(p, rows, truths)
     check_frames(p, rows, truths)
     check_kernels(p, truths)

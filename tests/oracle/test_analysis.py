@@ -179,7 +179,9 @@ def test_dma_by_queue_and_direction(tables):
 def test_time_of_operations(tables):
     """The table by engine and opcode is OpcodeSummary; sums are Summary's."""
     ins, summary, ops = tables.frame("Instruction"), tables.frame("Summary").iloc[0], tables.frame("OpcodeSummary")
-    waits = ins.evt_wait_time_ns.fillna(0).astype("int64")
+    # Where the counter is at its end, WaitCause has the time until the wait was met.
+    late = tables.frame("WaitCause").query("saturated").set_index("instruction_id").wait_ns
+    waits = ins.id.map(late).fillna(ins.evt_wait_time_ns).fillna(0).astype("int64")
     for (engine, opcode), rows in ins.groupby([ins.engine.str.lower(), "opcode"]):
         row = ops[(ops.engine == engine) & (ops.opcode == opcode)].iloc[0]
         busy = union(zip(rows.start_ts + waits[rows.index], rows.end_ts))

@@ -17,13 +17,24 @@ BANK = 2048
 
 
 @pytest.fixture(scope="module", params=CELLS, ids=str)
-def tables(request, tmp_path_factory):
-    directory, _ = profiles.make_tables(tmp_path_factory.mktemp("buffers"), request.param, "-F", "enable-memory-viewer=1")
-    return directory
+def made(request, tmp_path_factory):
+    return profiles.make_tables(tmp_path_factory.mktemp("buffers"), request.param, "-F", "enable-memory-viewer=1")
+
+
+@pytest.fixture(scope="module")
+def tables(made):
+    return made[0]
 
 
 def read(directory, name):
     return truth.read_table(directory, name).to_pandas()
+
+
+def instructions(tables, true):
+    """With the time at which each began to run."""
+    i = read(tables, "Instruction")
+    i["begin"] = truth.Profile(tables, true).begins(i.fillna({"pcore_idx": 0, "evt_wait_time_ns": 0}).to_dict("records"))
+    return i
 
 
 def operand(text, name):
@@ -61,11 +72,9 @@ def psum_accesses(row):
                 yield how, lane, first, end
 
 
-def samples_of(tables, core, instants):
+def samples_of(i, core, instants):
     """Bytes in use per bank, over all followed partitions, at each instant."""
-    i = read(tables, "Instruction")
     i = i[(i.pcore_idx.fillna(0) == core) & i.operands.str.contains("0x2[0-9a-f]{6}(?: |$)", regex=True)].copy()
-    i["begin"] = np.minimum(i.start_ts + i.evt_wait_time_ns.fillna(0), i.end_ts).astype("int64")
     i = i.sort_values(["begin", "id"])
     changes = np.zeros((len(instants) + 1, 8), dtype="int64")
     since, until = np.zeros((4, 16384), dtype="int64"), np.full((4, 16384), -1, dtype="int64")
@@ -108,14 +117,15 @@ def width_of(tables):
     return width, np.arange(0, end + width, width)
 
 
-def test_psum_usage(tables):
+def test_psum_usage(made):
+    tables, i = made[0], instructions(*made)
     usage = read(tables, "PsumUsage")
     width, instants = width_of(tables)
     assert usage.timestamp.is_monotonic_increasing and (usage.timestamp % width == 0).all()
     columns = [f"bank_{b}_util_percent" for b in range(8)]
     assert len(usage) and usage[columns].min().min() >= 0 and usage[columns].max().max() <= 100
     for core, mine in usage.groupby("pcore_idx"):
-        want = 100 * samples_of(tables, core, instants) / (4 * BANK)
+        want = 100 * samples_of(i, core, instants) / (4 * BANK)
         assert np.abs(every_sample(mine, columns, instants) - want).max() < 1e-4
         assert np.allclose(mine.avg_util_percent, mine[columns].mean(axis=1), atol=1e-4)
         # A row stands where something changed.
@@ -147,10 +157,10 @@ def test_ranges_never_overlap(tables):
         assert (r.start_ts.to_numpy()[1:] >= r.end_ts.to_numpy()[:-1]).all()
 
 
-def test_ranges_name_their_writers(tables):
-    ranges, i, a = read(tables, "SbufAllocation"), read(tables, "Instruction"), read(tables, "DmaPacketAggregated")
-    begin = np.minimum(i.start_ts + i.evt_wait_time_ns.fillna(0), i.end_ts).astype("int64")
-    writers = set(zip(begin, i.opcode, i.operands))
+def test_ranges_name_their_writers(made):
+    tables, i = made[0], instructions(*made)
+    ranges, a = read(tables, "SbufAllocation"), read(tables, "DmaPacketAggregated")
+    writers = set(zip(i.begin, i.opcode, i.operands))
     by = ranges[ranges.op_source_type == "instruction"]
     assert len(by) and set(zip(by.start_ts, by.opcode, by.operands)) <= writers
     dma = ranges[ranges.op_source_type == "dma"]

@@ -5,6 +5,7 @@ import pytest
 
 import profiles
 from profiles import Cell
+import truth
 
 KINDS = {"dma_engine": "DmaPacket", "dma_queue": "DmaPacket", "dma_transfer": "DmaPacketAggregated", "host_dma": "HostDmaTransfer",
          "instruction": "Instruction"}
@@ -13,9 +14,15 @@ KINDS = {"dma_engine": "DmaPacket", "dma_queue": "DmaPacket", "dma_transfer": "D
 @pytest.fixture(scope="module", params=[1, 2])
 def tables(request, tmp_path_factory):
     directory = tmp_path_factory.mktemp("lod")
-    ntff, neff, _ = profiles.make_ntff(directory, Cell("attention", "trn2", request.param, executions=5))
+    ntff, neff, true = profiles.make_ntff(directory, Cell("attention", "trn2", request.param, executions=5))
     out = profiles.process(ntff, [neff], directory / "profile")
-    return {name: pq.read_table(out / f"{name}.parquet").to_pandas() for name in {"LevelOfDetail", *KINDS.values()}}
+    made = {name: pq.read_table(out / f"{name}.parquet").to_pandas() for name in {"LevelOfDetail", *KINDS.values()}}
+    for name in made:
+        if name != "LevelOfDetail":
+            made[name]["begin"] = made[name].start_ts
+    ins = made["Instruction"]
+    ins["begin"] = truth.Profile(out, true).begins(ins.fillna({"pcore_idx": 0, "evt_wait_time_ns": 0}).to_dict("records"))
+    return made
 
 
 def tracks(kind, events, cores):
@@ -34,12 +41,12 @@ def tracks(kind, events, cores):
 
 
 def expected(events, width):
-    """Rows by (track, bucket); the events are in order of start."""
+    """Rows by (track, bucket); the events are in order of start. Waits are not busy."""
     rows, covered = {}, {}
     for e in events.itertuples():
         row = rows.setdefault((e.track, e.start_ts // width * width), dict(count=0, busy=0, first=e.start_ts, last=0, bytes=0, longest=-1))
         row["count"] += 1
-        row["busy"] += max(0, e.end_ts - max(e.start_ts, covered.get(e.track, -1)))
+        row["busy"] += max(0, e.end_ts - max(e.begin, covered.get(e.track, -1)))
         covered[e.track] = max(covered.get(e.track, -1), e.end_ts)
         row["last"] = max(row["last"], e.end_ts)
         row["longest"] = max(row["longest"], e.end_ts - e.start_ts)

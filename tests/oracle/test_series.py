@@ -9,14 +9,19 @@ import profiles
 from profiles import Cell
 import truth
 
-CELLS = (Cell("mlp", "trn2", 2), Cell("attention", "trn1", 1), Cell("attention", "trn3", 1), Cell("mlp", "trn2", 1, "no-dge", dge=0))
+CELLS = (Cell("mlp", "trn2", 2), Cell("attention", "trn1", 1), Cell("attention", "trn3", 1), Cell("mlp", "trn2", 1, "no-dge", dge=0),
+         Cell("allreduce", "trn2", 1, "straggler", options=("--slow-rank", "1:100")))
 SINGLE = 2e-7  # of a value; a float's last digit
 
 
 @pytest.fixture(scope="module", params=CELLS, ids=str)
-def tables(request, tmp_path_factory):
-    directory, _ = profiles.make_tables(tmp_path_factory.mktemp("series"), request.param)
-    return directory
+def made(request, tmp_path_factory):
+    return profiles.make_tables(tmp_path_factory.mktemp("series"), request.param)
+
+
+@pytest.fixture(scope="module")
+def tables(made):
+    return made[0]
 
 
 def read(directory, name):
@@ -104,16 +109,17 @@ def test_pending_dma(tables):
         assert list(zip(mine.timestamp, mine.value)) == list(want.items())
 
 
-def matmuls(tables):
+def matmuls(tables, true):
     i = read(tables, "Instruction")
+    i["begin"] = truth.Profile(tables, true).begins(i.fillna({"pcore_idx": 0, "evt_wait_time_ns": 0}).to_dict("records"))
     i = i[(i.opcode == "MATMUL") & (i.engine == "Tensor")].copy()
     i["core"] = i.pcore_idx.fillna(0).astype(int)
-    i["begin"] = np.minimum(i.start_ts + i.evt_wait_time_ns.fillna(0), i.end_ts).astype("int64")
     return i
 
 
-def test_flops_usage(tables):
-    got, i, meta = read(tables, "FlopsUsage"), matmuls(tables), read(tables, "Metadata").iloc[0]
+def test_flops_usage(made):
+    tables = made[0]
+    got, i, meta = read(tables, "FlopsUsage"), matmuls(*made), read(tables, "Metadata").iloc[0]
     peak = 2 * meta.tensor_engine_num_rows * meta.tensor_engine_num_cols * float(str(meta.tensor_engine_clock_freq))
     assert got.timestamp.is_monotonic_increasing
     for core, mine in got.groupby("pcore_idx"):

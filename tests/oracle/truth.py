@@ -4,9 +4,10 @@ Every comparison is one of multisets: each true event is in its table once, and 
 sentences; an empty list means equality.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 import csv
+import math
 import re
 
 import hierarchy
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 SHOWN = 4  # differences shown per comparison
+SATURATED = 65535  # cycles: all that a start record can say of a wait
 
 
 def read_tsv(path):
@@ -34,7 +36,7 @@ def read_table(directory, name):
 COLUMNS = {
     "Instruction": ["pcore_idx", "engine", "pc", "opcode", "operands", "start_ts", "end_ts", "duration_ns", "crc_in", "crc_out",
                     "compiler_pc", "compiler_opcode", "adjusted_flops", "psum_read_banks", "psum_write_banks", "evt_wait_time_ns",
-                    "id"],
+                    "id", "timeline_track"],
 }
 
 
@@ -66,6 +68,25 @@ class Profile:
 
     def ts(self, ps):
         return int(ps) // 1000 - self.first_ns
+
+    def begins(self, rows):
+        """When each row of Instruction began to run, as far as a trace can tell: by its counter, and where that is at its end, as the
+        model has it, provided that the met wait's record was stored."""
+        return self._begins(rows, "instructions", "semaphores", lambda r: (r["pcore_idx"] or 0, r["engine"], r["pc"], r["start_ts"]),
+                            lambda r: (int(r["pcore_idx"]), r["engine"], int(r["pc"]), self.ts(r["start_ps"])),
+                            lambda r: (r["pcore_idx"], r["engine"], r["begin_ps"]), lambda r: (r["pcore_idx"], r["source"], r["ts_ps"]))
+
+    def cc_begins(self, rows):
+        """The same of CcInstruction."""
+        return self._begins(rows, "cc_instructions", "cc_events", lambda r: (r["core_idx"], r["pc"], r["start_ts"]),
+                            lambda r: (int(r["core_idx"]), int(r["pc"]), self.ts(r["start_ps"])),
+                            lambda r: (r["core_idx"], "Sync", r["begin_ps"]), lambda r: (r["core_idx"], r["source"], r["ts_ps"]))
+
+    def _begins(self, rows, instructions, events, row_key, true_key, waited, met):
+        stored = {met(r) for r in self.true(events) if r["stored"] == "1" and r["mode"] == "0"}
+        late = {true_key(r): self.ts(r["begin_ps"]) for r in self.true(instructions)
+                if int(r["wait_cycles"]) == SATURATED and waited(r) in stored}
+        return [late.get(row_key(r), min(r["start_ts"] + int(r["evt_wait_time_ns"] or 0), r["end_ts"])) for r in rows]
 
     def differ(self, what, want, got):
         """want and got are lists of tuples."""
@@ -232,10 +253,10 @@ def check_throttle_sums(p, true):
     total = rows_of(p.tables, "Summary")[0]["total_time"] * 1e9
     got = {(r["nc_idx"] - int(p.facts["first_nc"]), r["throttle_type"]): r for r in rows_of(p.tables, "ThrottleSummary")}
     # What a reader can know: instructions of which both records were stored, to the nanosecond.
-    waits = {(r["pcore_idx"] or 0, r["engine"], r["pc"], r["start_ts"]): r["evt_wait_time_ns"] or 0
-             for r in rows_of(p.tables, "Instruction") if r["engine"] == "Tensor"}
+    rows = [r for r in rows_of(p.tables, "Instruction") if r["engine"] == "Tensor"]
+    begins = {(r["pcore_idx"] or 0, r["pc"], r["start_ts"]): begin for r, begin in zip(rows, p.begins(rows))}
     for pcore in {int(r["pcore_idx"]) for r in true}:
-        busy = merged([p.ts(r["start_ps"]) + waits[(pcore, "Tensor", int(r["pc"]), p.ts(r["start_ps"]))], p.ts(r["end_ps"])]
+        busy = merged([begins[(pcore, int(r["pc"]), p.ts(r["start_ps"]))], p.ts(r["end_ps"])]
                       for r in p.true("instructions")
                       if whole(r) and r["engine"] == "Tensor" and int(r["pcore_idx"]) == pcore)
         mine = [(r["type"], p.ts(r["start_ps"]), p.ts(r["end_ps"]), int(r["k"]) / int(r["n"])) for r in true
@@ -400,7 +421,7 @@ def check_cc_summary(p):
     summary = rows_of(p.tables, "Summary")[0]
     ops, instrs = rows_of(p.tables, "CcOp"), rows_of(p.tables, "CcInstruction")
     close = lambda a, b: abs(a - b) <= max(abs(b) * 1e-6, 1e-9)
-    spans = [(r["start_ts"] + r["evt_wait_time_ns"], r["end_ts"]) for r in instrs]
+    spans = [(begin, r["end_ts"]) for r, begin in zip(instrs, p.cc_begins(instrs))]
     for column, expected in (("cc_op_time", sum(r["duration_ns"] for r in ops)),
                              ("cc_op_active_time", union((r["start_ts"], r["end_ts"]) for r in ops)),
                              ("cc_cores_instruction_time", sum(r["duration_ns"] for r in instrs)),
@@ -408,6 +429,35 @@ def check_cc_summary(p):
         p.equal(f"Summary.{column}", True, close(summary[column], expected / 1e9))
     p.equal("Summary.cc_op_count", len(ops), summary["cc_op_count"])
     p.equal("Summary.cc_cores_instruction_count", len(instrs), summary["cc_cores_instruction_count"])
+
+
+def check_active(p):
+    """Times in which something runs, from the true begins: ActiveTime by engine, OpcodeSummary, Summary, LevelOfDetail by track."""
+    rows = rows_of(p.tables, "Instruction")
+    spans = defaultdict(list)
+    for r, begin in zip(rows, p.begins(rows)):
+        engine = r["engine"].lower()
+        for key in (("ActiveTime", r["pcore_idx"] or 0, engine), ("OpcodeSummary", engine, r["opcode"]), ("Summary", engine),
+                    ("LevelOfDetail", r["timeline_track"])):
+            spans[key].append((begin, r["end_ts"]))
+    of = lambda name: {key[1:]: merged(s) for key, s in spans.items() if key[0] == name}
+    length = lambda found: sum(e - s for s, e in found)
+    p.differ("ActiveTime", [(*key, s, e) for key, found in of("ActiveTime").items() for s, e in found],
+             [(r["pcore_idx"] or 0, r["engine"], r["start_ts"], r["end_ts"]) for r in rows_of(p.tables, "ActiveTime")])
+    p.differ("OpcodeSummary.active_time_ns", [(*key, length(found)) for key, found in of("OpcodeSummary").items()],
+             [(r["engine"], r["opcode"], r["active_time_ns"]) for r in rows_of(p.tables, "OpcodeSummary")])
+    summary = rows_of(p.tables, "Summary")[0]
+    for (engine,), found in of("Summary").items():
+        got = summary[f"{engine}_engine_active_time"]
+        p.equal(f"Summary.{engine}_engine_active_time {got}, {length(found)} ns", True,
+                math.isclose(got, length(found) / 1e9, rel_tol=1e-6, abs_tol=1e-9))
+    busy = defaultdict(Counter)
+    for r in rows_of(p.tables, "LevelOfDetail"):
+        if r["kind"] == "instruction":
+            busy[r["level"]][r["timeline_track"]] += r["busy_ns"]
+    for level, tracks in busy.items():
+        p.differ(f"LevelOfDetail.busy_ns at level {level}", [(*key, length(found)) for key, found in of("LevelOfDetail").items()],
+                 list(tracks.items()))
 
 
 def check_barriers(p):
@@ -504,9 +554,10 @@ def check_flow(p):
 
 
 def check_wait_causes(p):
-    """One row for each instruction that waited, as long as its counter says, and its cause is an edge of Flow."""
+    """One row for each instruction that waited, as long as its counter or its met wait says, and its cause is an edge of Flow."""
     got = rows_of(p.tables, "WaitCause")
     waits = {r["id"]: r for r in rows_of(p.tables, "Instruction") if (r["evt_wait_time_ns"] or 0) > 0}
+    begins = dict(zip(waits, p.begins(waits.values())))
     p.equal("WaitCause has each wait once", sorted(waits), sorted(r["instruction_id"] for r in got))
     edges = {(r["in_table"], r["in_id"], r["out_id"], r["dependency_type"]) for r in rows_of(p.tables, "Flow")
              if r["out_table"] == "instruction"}
@@ -515,7 +566,7 @@ def check_wait_causes(p):
              (r["in_table"], r["in_id"], r["instruction_id"], r["dependency_type"]) not in edges][:SHOWN])
     p.equal("WaitCause.wait_ns", [], [
         (r, waits[r["instruction_id"]]) for r in got if r["instruction_id"] in waits and not
-        (-1 <= r["wait_ns"] - waits[r["instruction_id"]]["evt_wait_time_ns"] <= 2 or r["saturated"])][:SHOWN])
+        -1 <= r["start_ts"] + r["wait_ns"] - begins[r["instruction_id"]] <= (0 if r["saturated"] else 2)][:SHOWN])
     p.equal("WaitCause.cost_ns", [], [r for r in got if not 0 <= r["cost_ns"] <= r["wait_ns"]][:SHOWN])
     p.equal("WaitCause has a cause or a reason", [],
             [r for r in got if (r["in_id"] is None) != (r["unknown_reason"] is not None)][:SHOWN])
@@ -553,7 +604,8 @@ def compare(tables, truth):
     p = Profile(tables, truth)
     for check in (check_throttles, check_errors,
                   check_ledger, check_instructions, check_packets, check_host_dma, check_semaphores, check_partials, check_memory,
-                  check_series, check_flow, check_wait_causes, hierarchy.check, check_collectives, check_barriers):
+                  check_series, check_flow, check_wait_causes, hierarchy.check, check_collectives, check_barriers,
+                  check_active):
         check(p)
     return p.differences
 

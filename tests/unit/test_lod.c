@@ -61,11 +61,11 @@ static void test_rows(void **state)
     assert_non_null(f);
     assert_int_equal(lod_open(*state, &plan, 2, &l, NULL), 0);
     const struct lod_event events[] = {
-        {.start = 0, .end = 4, .id = 1, .bytes = 5, .track = 0, .label = 7},
-        {.start = 3, .end = 18, .id = 2, .bytes = 1, .track = 0, .label = 8}, /* 14 of them are new */
-        {.start = 5, .end = 6, .id = 3, .track = 1, .label = 9},
-        {.start = 15, .end = 20, .id = 4, .track = 0, .label = 7}, /* 2 are new */
-        {.start = 41, .end = 41, .id = 5, .track = 1, .label = 9},
+        {.start = 0, .begin = 0, .end = 4, .id = 1, .bytes = 5, .track = 0, .label = 7},
+        {.start = 3, .begin = 3, .end = 18, .id = 2, .bytes = 1, .track = 0, .label = 8}, /* 14 of them are new */
+        {.start = 5, .begin = 5, .end = 6, .id = 3, .track = 1, .label = 9},
+        {.start = 15, .begin = 15, .end = 20, .id = 4, .track = 0, .label = 7}, /* 2 are new */
+        {.start = 41, .begin = 43, .end = 45, .id = 5, .track = 1, .label = 9}, /* it waits for 2 */
     };
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
         assert_int_equal(lod_add(l, &events[i], NULL), 0);
@@ -100,6 +100,8 @@ static void test_rows(void **state)
                                .label = 8};
     assert_memory_equal(&f->rows[1][0], &up, sizeof up);
     assert_int_equal(f->rows[1][2].start, 40);
+    assert_int_equal(f->rows[1][2].longest, 4);
+    assert_int_equal(f->rows[1][2].busy, 2);
     assert_null(lod_free(l));
     kymo_free(f);
 }
@@ -121,7 +123,7 @@ static void check_level(const struct found *f, unsigned level, const struct lod_
     uint64_t all[TRACKS] = {0};
     for (size_t i = 0; i < EVENTS; i++) {
         const struct lod_event *e = &events[i];
-        for (int64_t t = e->start; t < e->end; t++)
+        for (int64_t t = e->begin; t < e->end; t++)
             if (t >= covered[e->track]) {
                 want[e->track]++;
                 covered[e->track] = t + 1;
@@ -143,8 +145,10 @@ static void test_random(void **state)
     srand(20261129);
     for (size_t i = 0; i < EVENTS; i++) {
         at += rand() % 40;
+        int64_t wait = rand() % 4 ? 0 : rand() % 60;
         events[i] = (struct lod_event){.start = at,
-                                       .end = at + rand() % 120,
+                                       .begin = at + wait,
+                                       .end = at + wait + rand() % 120,
                                        .id = (int64_t)i,
                                        .bytes = 1,
                                        .track = (uint32_t)(rand() % TRACKS),

@@ -177,6 +177,8 @@ static void test_wait(void **state)
     assert_true(wait->start_ps < up->end_ps && wait->end_ps > up->end_ps);
     double cycles = (double)(up->end_ps - wait->start_ps) * b->arch->clock_ghz[KYMO_ENGINE_VECTOR] / 1000;
     assert_int_equal(wait->wait_cycles, (int)cycles);
+    assert_int_equal(wait->begin_ps, up->end_ps);
+    assert_int_equal(up->begin_ps, up->start_ps);
     /* The edge from the update to the wait. */
     bool found = false;
     for (size_t i = 0; i < b->truth->edges.count; i++) {
