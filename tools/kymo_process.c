@@ -59,7 +59,7 @@ static const struct kymo_option rows[] = {
      .help =
          "where to: for parquet and csv a directory, else a file; several results, or those of several profiles, go to "
          "the directory PATH as NAME, NAME.csv, NAME.pftrace, NAME.summary.txt, NAME.summary.json. A profile that is "
-         "there is replaced, anything else is not. Summaries go to standard output without it"},
+         "there is replaced, anything else is not. Summaries go to standard output without it, one behind the other"},
     {.name = "data-path",
      .type = KYMO_OPTION_TEXT,
      .arg = "DIR",
@@ -297,6 +297,13 @@ static int nothing_to_make(const struct args *a, const struct capture *c)
     return 1;
 }
 
+/* A profile that an earlier call made at PATH, of one result, must not get others inside. */
+static bool is_profile(const char *path)
+{
+    char *file KYMO_FREE = kymo_asprintf("%s/SchemaFields.parquet", path);
+    return file && access(file, F_OK) == 0;
+}
+
 /* An empty NTFF among others is a core that executed nothing; alone it is what the user asked about, and an error. What
  * fails keeps nothing else from being made. */
 static int process_all(const struct args *a, struct process_forms *forms, const struct capture *c)
@@ -305,6 +312,8 @@ static int process_all(const struct args *a, struct process_forms *forms, const 
     const struct selection all = select_files(a, c);
     if (!all.n && !all.system)
         return nothing_to_make(a, c);
+    if (a->output && is_several(&all, forms) && is_profile(a->output))
+        return usage_error("--output-file names a profile, and there are several results: name a directory for them");
     process_devices(a, forms, c, &all, &o);
     if (all.system && !process_child_stopped())
         process_system(a, forms, c, &all, &o);

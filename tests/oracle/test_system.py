@@ -276,6 +276,8 @@ def test_kymo_process_makes_all_of_a_session(tmp_path):
     assert "System events by time" in text and "Opcodes by active time" in text
     run(*kymo, "-o", tmp_path / "device", "--ignore-system-profile")
     assert rows(tmp_path / "device", "Instruction")
+    done = subprocess.run([*kymo, "-o", tmp_path / "device"], capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode == 2 and "names a profile" in done.stderr and not (tmp_path / "device" / "p").exists()
 
 
 def test_kymo_process_reads_a_stores_captures(tmp_path):
