@@ -1,6 +1,6 @@
 """Other readers of kymo's tables: makes profiles that together hold every table (tests/oracle/coverage_profiles.py), reads each file and each
 column of them with hyparquet in Node or with Spark, and compares rows, nulls, distinct values and a digest of all values with pyarrow.
-The outcome is a line of log.tsv: commit, reader, its version, files, tables, columns, values, outcome, seconds.
+The outcome is a line of log.tsv: commit, reader, versions, files, tables, columns, values, outcome, seconds.
 
 usage: KYMO_BUILD=DIR tests/.venv/bin/python tests/readers/check.py [hyparquet] [spark] [--log FILE] [--spark-python PYTHON]
 
@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 
+import pyarrow
 import pyarrow.parquet as pq
 
 HERE = Path(__file__).resolve().parent
@@ -45,7 +46,8 @@ def ask(command, paths):
 
 def hyparquet_says(paths):
     version = json.loads((HERE / "node_modules" / "hyparquet" / "package.json").read_text())["version"]
-    return ask(["node", HERE / "hyparquet_read.mjs"], paths)[0], version
+    node = subprocess.run(["node", "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    return ask(["node", HERE / "hyparquet_read.mjs"], paths)[0], f"{version} on node {node}"
 
 
 def differences(said, wanted):
@@ -63,7 +65,7 @@ def note(log, reader, version, wanted, wrong, seconds):
     columns = {(Path(path).stem, c) for path, found in wanted.items() for c in found}
     count = sum(rows for found in wanted.values() for rows, *_ in found.values())
     outcome = f"{len(wrong)} differences" if wrong else "equal"
-    line = [resumable.commit(), reader, version, len(wanted), len(tables), len(columns), count, outcome, f"{seconds:.0f}"]
+    line = [resumable.commit(), reader, f"{version}, pyarrow {pyarrow.__version__}", len(wanted), len(tables), len(columns), count, outcome, f"{seconds:.0f}"]
     with open(log, "a") as f:
         f.write("\t".join(map(str, line)) + "\n")
     print(*line)

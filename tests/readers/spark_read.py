@@ -24,7 +24,8 @@ def main():
     spark = (SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.driver.memory", "3g")
              .config("spark.sql.caseSensitive", "true").config("spark.sql.shuffle.partitions", "1")
              .config("spark.log.level", "ERROR").getOrCreate())
-    print(json.dumps(["version", spark.version]), flush=True)
+    java = spark.sparkContext._jvm.java.lang.System.getProperty("java.version")
+    print(json.dumps(["version", f"{spark.version} on JDK {java}"]), flush=True)
     for line in sys.stdin:
         path = line.rstrip("\n")
         print(json.dumps([path, read(spark, path)]), flush=True)
