@@ -12,7 +12,6 @@
 #ifndef KYMO_PIPELINE_CONSUMER_H
 #define KYMO_PIPELINE_CONSUMER_H
 
-#include "pipeline/cc/cc_table.h"
 #include "pipeline/dma/dma_rows.h"
 #include "pipeline/dma/dma_transfers.h"
 #include "pipeline/instructions/instr_rows.h"
@@ -65,13 +64,15 @@ struct consumer_semaphore {
 /* One row of CcOp. */
 struct consumer_collective {
     int64_t id, start, end;
-    uint64_t end_ps;        /* corrected */
-    int64_t invocation;     /* of its stream */
-    const struct cc_op *op; /* NULL: the file does not describe it; valid during the stage */
+    uint64_t end_ps;    /* corrected */
+    int64_t invocation; /* of its stream */
     int64_t trigger_start;
-    uint64_t trigger_ps;  /* start of the instruction that started it, corrected */
-    uint32_t trigger_row; /* static */
-    bool has_trigger;
+    uint64_t trigger_ps;     /* start of the instruction that started it, corrected */
+    uint32_t trigger_row;    /* static */
+    bool has_trigger, known; /* known: the file describes it; what follows is as in struct cc_op */
+    uint8_t kind, dtype, pcore;
+    int16_t semaphore;
+    int64_t num_elements, ranks;
 };
 
 struct consumer {

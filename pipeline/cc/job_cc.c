@@ -130,18 +130,28 @@ static int find_trigger(struct pass *p, const struct cc_notice *n, struct done *
 static int tell_consumers(struct pass *p, const struct cc_notice *n, const struct done *d, int64_t id,
                           struct kymo_err *err)
 {
+    const struct cc_op *op = d->op == CC_NONE ? NULL : &p->table.ops[d->op];
     struct consumer_collective row = {
         .id = id,
         .start = d->start,
         .end = d->end,
         .end_ps = n->end_ps,
         .invocation = (int64_t)n->sequence,
-        .op = d->op == CC_NONE ? NULL : &p->table.ops[d->op],
+        .known = op,
+        .semaphore = -1,
         .trigger_start = d->trigger_start,
         .trigger_ps = d->trigger_ps,
         .trigger_row = d->trigger_row,
         .has_trigger = d->has_trigger,
     };
+    if (op) {
+        row.kind = op->kind;
+        row.dtype = op->dtype;
+        row.pcore = op->pcore;
+        row.semaphore = op->semaphore;
+        row.num_elements = op->num_elements;
+        row.ranks = op->ranks;
+    }
     return consumers_collective(p->j->consumers, &row, err);
 }
 

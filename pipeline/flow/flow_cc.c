@@ -101,10 +101,10 @@ int flow_cc_collective(struct flow_cc *c, const struct consumer_collective *one,
 {
     struct trigger t = {.ps = one->trigger_ps, .started = {one->id, one->start, one->end}, .row = one->trigger_row};
     int r = one->has_trigger ? sort_spill_add(c->triggers, (int64_t)t.ps, &t, err) : 0;
-    if (r < 0 || !one->op || one->op->semaphore < 0 || one->op->pcore >= INPUT_CORES_MAX)
+    if (r < 0 || one->semaphore < 0)
         return r;
-    struct ended e = {{one->end_ps, one->id}, (uint64_t)one->op->semaphore};
-    return sort_spill_add(c->cores[one->op->pcore].ended, (int64_t)e.end.ps, &e, err);
+    struct ended e = {{one->end_ps, one->id}, (uint64_t)one->semaphore};
+    return sort_spill_add(c->cores[one->pcore].ended, (int64_t)e.end.ps, &e, err);
 }
 
 static int next_trigger(struct flow_cc *c, struct kymo_err *err)

@@ -179,9 +179,9 @@ static int take_instructions(void *ctx, const struct instr_row *rows, size_t n, 
 }
 
 /* Collectives of one kind, size and number of ranks are a group, wherever they stand in the program. */
-static uint64_t group_of(const struct cc_op *op)
+static uint64_t group_of(const struct consumer_collective *c)
 {
-    const uint64_t parts[] = {op->kind, op->dtype, (uint64_t)op->num_elements, (uint64_t)op->ranks};
+    const uint64_t parts[] = {c->kind, c->dtype, (uint64_t)c->num_elements, (uint64_t)c->ranks};
     uint64_t h = 1469598103934665603ull;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         h = (h ^ parts[i]) * 1099511628211ull;
@@ -193,8 +193,8 @@ static int take_collectives(void *ctx, const struct consumer_collective *rows, s
     struct state *s = ctx;
     int r = s->collectives ? 0 : outliers_open(s->j->dir, &s->collectives, err);
     for (size_t i = 0; i < n && r == 0; i++)
-        if (rows[i].op)
-            r = outliers_add(s->collectives, &(struct outliers_event){group_of(rows[i].op), rows[i].start, rows[i].end},
+        if (rows[i].known)
+            r = outliers_add(s->collectives, &(struct outliers_event){group_of(&rows[i]), rows[i].start, rows[i].end},
                              err);
     return r;
 }
