@@ -1,0 +1,85 @@
+// The operations on one profile.
+
+import { getJson, getPacked, type Params, query } from "./client";
+import type { Packed } from "./packed";
+import type {
+  Bands,
+  Dependencies,
+  DmaMode,
+  EventDetails,
+  EventRef,
+  Overview,
+  Range,
+  SearchAnswer,
+  WaitChain,
+} from "./types";
+
+export interface SearchQuery {
+  category: "operator" | "instruction" | "dma";
+  field: string;
+  match: "exact" | "partial";
+  value: string;
+}
+
+export interface WindowQuery extends Range {
+  width: number;
+  groups: string[];
+}
+
+function whole(range: Range): { from: number; to: number } {
+  return { from: Math.floor(range.from), to: Math.ceil(range.to) };
+}
+
+export class ProfileApi {
+  private readonly base: string;
+
+  constructor(readonly name: string) {
+    this.base = `api/v1/profiles/${encodeURIComponent(name)}/`;
+  }
+
+  url(path: string, params: Params = {}): string {
+    return this.base + path + query(params);
+  }
+
+  overview(signal?: AbortSignal): Promise<Overview> {
+    return getJson(this.url("overview"), signal);
+  }
+
+  timeline(ask: WindowQuery & { dma: DmaMode; split: boolean }, signal: AbortSignal): Promise<Packed> {
+    const { width, dma, split } = ask;
+    return getPacked(this.url("timeline", { ...whole(ask), width, groups: ask.groups.join(","), dma, split }), signal);
+  }
+
+  series(ask: WindowQuery, signal: AbortSignal): Promise<Packed> {
+    return getPacked(this.url("series", { ...whole(ask), width: ask.width, groups: ask.groups.join(",") }), signal);
+  }
+
+  bands(range: Range, signal?: AbortSignal): Promise<Bands> {
+    return getJson(this.url("bands", whole(range)), signal);
+  }
+
+  details(event: EventRef, signal?: AbortSignal): Promise<EventDetails> {
+    return getJson(this.url(`events/${event.table}/${event.id}`), signal);
+  }
+
+  dependencies(event: EventRef, signal?: AbortSignal): Promise<Dependencies> {
+    return getJson(this.url(`events/${event.table}/${event.id}/dependencies`), signal);
+  }
+
+  why(event: EventRef, signal?: AbortSignal): Promise<WaitChain> {
+    return getJson(this.url(`events/${event.table}/${event.id}/why`), signal);
+  }
+
+  search(ask: SearchQuery, page: number, size: number, signal?: AbortSignal): Promise<SearchAnswer> {
+    return getJson(this.url("search", { ...ask, page, size }), signal);
+  }
+
+  searchMarks(ask: SearchQuery, range: Range, width: number, signal?: AbortSignal): Promise<Packed> {
+    return getPacked(this.url("search", { ...ask, ...whole(range), width, marks: true }), signal);
+  }
+
+  summary(range: Range, tracks: string[] | null, signal?: AbortSignal): Promise<Record<string, unknown>> {
+    const ids = tracks?.map((id) => id.replaceAll("%", "%25").replaceAll(",", "%2C")).join(",");
+    return getJson(this.url("summary", { ...whole(range), tracks: ids }), signal);
+  }
+}

@@ -1,0 +1,206 @@
+// One profile: bar above, widgets below; the address follows what is looked at.
+
+import { useEffect, useState } from "preact/hooks";
+import { isAbort } from "../api/client";
+import { Annotations } from "../state/annotations";
+import { added } from "../state/layout";
+import { Layouts } from "../state/layouts";
+import { type Link, writeLink } from "../state/link";
+import { Profile } from "../state/profile";
+import { messageOf, useStore } from "../state/store";
+import { groupDigits, padded, timeText } from "../timeline/scale";
+import { copyText } from "../ui/copy";
+import { Menu } from "../ui/Menu";
+import { ThemeButton } from "../ui/ThemeButton";
+import { WIDGETS } from "../widgets/registry";
+import { Shell } from "../widgets/shell/Shell";
+
+const LINK_MS = 250;
+
+interface Open {
+  profile: Profile;
+  annotations: Annotations;
+}
+
+/** The address of what is seen now. */
+function linkOf({ profile }: Open, layouts: Layouts): string {
+  const view = profile.view.value;
+  const whole = padded(profile.extent);
+  const all = view.from === whole.from && view.to === whole.to;
+  const settings = profile.settings.value;
+  return writeLink({
+    page: "profile",
+    profile: profile.name,
+    range: all ? null : view,
+    selected: profile.selected.value,
+    layout: layouts.name.value,
+    dma: settings.dma,
+    split: settings.split,
+  });
+}
+
+function useLink(open: Open | null, layouts: Layouts): void {
+  useEffect(() => {
+    if (!open) return;
+    let timer = 0;
+    const soon = () => {
+      clearTimeout(timer);
+      timer = window.setTimeout(() => history.replaceState(null, "", linkOf(open, layouts)), LINK_MS);
+    };
+    const { view, selected, settings } = open.profile;
+    const ends = [view.watch(soon), selected.watch(soon), settings.watch(soon), layouts.name.watch(soon)];
+    return () => {
+      for (const end of ends) end();
+      clearTimeout(timer);
+    };
+  }, [open, layouts]);
+}
+
+function useProfile(link: Link, layouts: Layouts): { open: Open | null; error: string | null } {
+  const [state, setState] = useState<{ open: Open | null; error: string | null }>({ open: null, error: null });
+  const name = link.profile!;
+  useEffect(() => {
+    const abort = new AbortController();
+    setState({ open: null, error: null });
+    if (link.layout) layouts.load(link.layout);
+    let opened: Profile | null = null;
+    Profile.open(name, abort.signal)
+      .then((profile) => {
+        if (abort.signal.aborted) return;
+        opened = profile;
+        profile.restore(link);
+        setState({ open: { profile, annotations: new Annotations(name) }, error: null });
+      })
+      .catch((error: unknown) => {
+        if (!isAbort(error)) setState({ open: null, error: messageOf(error) });
+      });
+    return () => {
+      abort.abort();
+      opened?.close();
+    };
+  }, [name]);
+  // An address that was edited, or a step back, within the same profile.
+  useEffect(() => {
+    if (state.open?.profile.name === name) state.open.profile.restore(link);
+  }, [link]);
+  return state;
+}
+
+function LayoutMenu({ layouts }: { layouts: Layouts }) {
+  const list = useStore(layouts.list);
+  const name = useStore(layouts.name);
+  const save = () => {
+    const wanted = window.prompt("Name of the layout", name)?.trim().slice(0, 100);
+    if (wanted) layouts.save(wanted);
+  };
+  return (
+    <Menu label={`Layout: ${name}`}>
+      <button type="button" role="menuitem" onClick={() => layouts.load("Device trace")}>
+        Device trace
+      </button>
+      {list.map((layout) => (
+        <div key={layout.name} class="menu-row">
+          <button type="button" role="menuitem" onClick={() => layouts.load(layout.name)}>
+            {layout.name}
+          </button>
+          <button
+            type="button"
+            class="tiny"
+            aria-label={`Delete layout ${layout.name}`}
+            onClick={() => layouts.remove(layout.name)}
+          >
+            ✕
+          </button>
+        </div>
+      ))}
+      <hr />
+      <button type="button" role="menuitem" onClick={save}>
+        Save as…
+      </button>
+    </Menu>
+  );
+}
+
+function Missing({ profile }: { profile: Profile }) {
+  const { missing } = profile.overview;
+  if (missing.length === 0) return null;
+  return (
+    <Menu label={`${missing.length} not captured`}>
+      <ul class="missing">
+        {missing.map(({ what, why }) => (
+          <li key={what}>
+            <strong>{what}</strong> {why}
+          </li>
+        ))}
+      </ul>
+    </Menu>
+  );
+}
+
+function Bar({ open, layouts }: { open: Open; layouts: Layouts }) {
+  const { profile } = open;
+  const [copied, setCopied] = useState(false);
+  const share = async () => {
+    setCopied(await copyText(new URL(linkOf(open, layouts), location.href).href));
+    setTimeout(() => setCopied(false), 1500);
+  };
+  const rows = profile.overview.tables.Instruction ?? 0;
+  return (
+    <header class="bar">
+      <a href="#/" class="home">
+        kymo
+      </a>
+      <h1 title={profile.name}>{profile.name}</h1>
+      <span class="muted">
+        {timeText(profile.extent.to - profile.extent.from)}, {groupDigits(rows)} instructions
+      </span>
+      <span class="space" />
+      <Missing profile={profile} />
+      <Menu label="Add Widget">
+        {WIDGETS.map((kind) => (
+          <button
+            key={kind.type}
+            type="button"
+            role="menuitem"
+            onClick={() => layouts.items.update((items) => added(items, kind.type, kind.size))}
+          >
+            {kind.title}
+          </button>
+        ))}
+      </Menu>
+      <LayoutMenu layouts={layouts} />
+      <button type="button" title="Copy a link to this range, selection and layout" onClick={() => void share()}>
+        {copied ? "Copied" : "Copy link"}
+      </button>
+      <ThemeButton />
+    </header>
+  );
+}
+
+export function ProfilePage({ link }: { link: Link }) {
+  const [layouts] = useState(() => new Layouts());
+  const { open, error } = useProfile(link, layouts);
+  useLink(open, layouts);
+  useEffect(() => {
+    document.title = `${link.profile} – kymo`;
+  }, [link.profile]);
+  if (error)
+    return (
+      <main class="message">
+        <h1>{link.profile}</h1>
+        <p class="error">{error}</p>
+        <p>
+          <a href="#/">All profiles</a>
+        </p>
+      </main>
+    );
+  if (!open) return <main class="message muted">Opening {link.profile}…</main>;
+  return (
+    <>
+      <Bar open={open} layouts={layouts} />
+      <main>
+        <Shell profile={open.profile} annotations={open.annotations} items={layouts.items} />
+      </main>
+    </>
+  );
+}

@@ -1,0 +1,177 @@
+// One profile that is open: what is looked at, what is selected, what was found. Widgets share it and nothing else.
+
+import { ApiError, Latest } from "../api/client";
+import { ProfileApi, type SearchQuery } from "../api/profile";
+import type {
+  Bands,
+  Dependencies,
+  EventDetails,
+  EventRef,
+  Overview,
+  Range,
+  SearchAnswer,
+  SearchHit,
+} from "../api/types";
+import { around, clamped, padded } from "../timeline/scale";
+import { DEFAULT_SETTINGS, NO_PREFS, type Settings, type TrackPrefs } from "../timeline/tracks";
+import { keep, kept } from "./keep";
+import type { Link } from "./link";
+import { type Loaded, messageOf, nothing, Store } from "./store";
+
+export interface Box extends Range {
+  tracks: string[];
+}
+
+export interface SearchState {
+  query: SearchQuery | null;
+  answer: SearchAnswer | null;
+  /** Number of the current hit among all of them. */
+  current: number;
+  focused: EventRef | null;
+  busy: boolean;
+  error: string | null;
+}
+
+export const NO_SEARCH: SearchState = {
+  query: null,
+  answer: null,
+  current: 0,
+  focused: null,
+  busy: false,
+  error: null,
+};
+
+export const PAGE_SIZE = 20;
+
+export function sameEvent(a: EventRef | null | undefined, b: EventRef | null | undefined): boolean {
+  return !!a && !!b && a.table === b.table && a.id === b.id;
+}
+
+export class Profile {
+  readonly api: ProfileApi;
+  readonly extent: Range;
+  readonly view: Store<Range>;
+  readonly settings = new Store<Settings>({ ...DEFAULT_SETTINGS, ...kept<Partial<Settings>>("settings", {}) });
+  readonly prefs = new Store<TrackPrefs>({ ...NO_PREFS, ...kept<Partial<TrackPrefs>>("tracks", {}) });
+  readonly selected = new Store<EventRef | null>(null);
+  readonly details = new Store<Loaded<EventDetails>>(nothing());
+  readonly dependencies = new Store<Loaded<Dependencies>>(nothing());
+  readonly bands = new Store<Bands | null>(null);
+  readonly box = new Store<Box | null>(null);
+  readonly boxMode = new Store(false);
+  readonly search = new Store<SearchState>(NO_SEARCH);
+  /** Counts the wishes to see the source line of what is selected. */
+  readonly toSource = new Store(0);
+  /** A track that the timeline is to scroll to. */
+  readonly reveal = new Store<string | null>(null);
+  private readonly latest = { details: new Latest(), dependencies: new Latest(), search: new Latest() };
+
+  constructor(
+    readonly name: string,
+    readonly overview: Overview,
+  ) {
+    this.api = new ProfileApi(name);
+    this.extent = overview.extent.to > overview.extent.from ? overview.extent : { from: 0, to: 1 };
+    this.view = new Store(padded(this.extent));
+    this.settings.watch((settings) => keep("settings", settings));
+    this.prefs.watch((prefs) => keep("tracks", prefs));
+    this.selected.watch((event) => this.load(event));
+    this.api.bands(this.extent).then(
+      (bands) => this.bands.set(bands),
+      () => undefined, // The timeline shows the events without them.
+    );
+  }
+
+  static async open(name: string, signal?: AbortSignal): Promise<Profile> {
+    return new Profile(name, await new ProfileApi(name).overview(signal));
+  }
+
+  restore(link: Link): void {
+    if (link.dma === "engine" || link.dma === "queue" || link.dma === "aggregated")
+      this.settings.update((settings) => ({ ...settings, dma: link.dma as Settings["dma"], split: link.split }));
+    if (link.range) this.look(link.range);
+    if (link.selected) this.selected.set(link.selected);
+  }
+
+  look(range: Range): void {
+    this.view.set(clamped(range, this.extent));
+  }
+
+  fit(): void {
+    this.view.set(padded(this.extent));
+  }
+
+  select(event: EventRef | null): void {
+    if (!sameEvent(event, this.selected.value)) this.selected.set(event);
+  }
+
+  /** Brings an event into view, with room around it, unless it is already well seen. */
+  focus(event: { start_ts: number; end_ts: number; track?: string | null }): void {
+    const view = this.view.value;
+    const length = view.to - view.from;
+    const inside = event.start_ts >= view.from && event.end_ts <= view.to;
+    const seen = event.end_ts - event.start_ts > length / 200;
+    if (!inside || !seen) this.view.set(around(event.start_ts, event.end_ts, this.extent, 0.1));
+    if (event.track) {
+      this.reveal.set(null);
+      this.reveal.set(event.track);
+    }
+  }
+
+  private load(event: EventRef | null): void {
+    this.fetch(this.details, this.latest.details, event, (ref, signal) => this.api.details(ref, signal));
+    this.fetch(this.dependencies, this.latest.dependencies, event, (ref, signal) => this.api.dependencies(ref, signal));
+  }
+
+  private fetch<T>(
+    store: Store<Loaded<T>>,
+    latest: Latest,
+    event: EventRef | null,
+    ask: (event: EventRef, signal: AbortSignal) => Promise<T>,
+  ): void {
+    latest.cancel();
+    store.set({ value: null, busy: event !== null, error: null });
+    if (!event) return;
+    latest
+      .run((signal) => ask(event, signal))
+      .then((value) => value && store.set({ value, busy: false, error: null }))
+      .catch((error: unknown) => store.set({ value: null, busy: false, error: messageOf(error) }));
+  }
+
+  async find(query: SearchQuery, page = 0): Promise<void> {
+    const before = this.search.value;
+    const same = before.query === query;
+    this.search.set({ ...(same ? before : NO_SEARCH), query, busy: true, error: null });
+    try {
+      const answer = await this.latest.search.run((signal) => this.api.search(query, page, PAGE_SIZE, signal));
+      if (!answer) return;
+      this.search.update((state) => ({ ...state, answer, current: page * PAGE_SIZE, busy: false }));
+    } catch (error) {
+      const text = error instanceof ApiError && error.status === 404 ? "This server cannot search." : messageOf(error);
+      this.search.update((state) => ({ ...state, answer: null, busy: false, error: text }));
+    }
+  }
+
+  /** Makes a hit the current one: its page, its details, its cyan border. */
+  async showHit(index: number, focus: boolean): Promise<void> {
+    const state = this.search.value;
+    if (!state.query || !state.answer || index < 0 || index >= state.answer.total) return;
+    const page = Math.floor(index / PAGE_SIZE);
+    if (page !== state.answer.page) await this.find(state.query, page);
+    const hit: SearchHit | undefined = this.search.value.answer?.hits[index - page * PAGE_SIZE];
+    if (!hit) return;
+    const ref = { table: hit.table, id: hit.id };
+    this.search.update((now) => ({ ...now, current: index, focused: focus ? ref : now.focused }));
+    this.select(ref);
+    if (focus) this.focus(hit);
+  }
+
+  clearSearch(): void {
+    this.latest.search.cancel();
+    this.search.set(NO_SEARCH);
+  }
+
+  close(): void {
+    for (const latest of Object.values(this.latest)) latest.cancel();
+  }
+}

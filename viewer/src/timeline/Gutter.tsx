@@ -1,0 +1,147 @@
+// The labels of the tracks, left of the canvas: pin, hide, drag to another place, drag the lower edge to another height.
+
+import { useRef, useState } from "preact/hooks";
+import type { Track } from "../api/types";
+import type { Profile } from "../state/profile";
+import type { BandLane } from "./bands";
+import { AXIS_HEIGHT, LANE_HEIGHT } from "./scene";
+import { moved, type Row, setHeight, setHidden, setPinned } from "./tracks";
+
+interface LabelProps {
+  profile: Profile;
+  row: Row;
+  pinned: boolean;
+  over: string | null;
+  onOver(id: string | null): void;
+}
+
+function useResize(profile: Profile, row: Row) {
+  const start = useRef<{ y: number; height: number } | null>(null);
+  return {
+    onPointerDown(event: PointerEvent) {
+      event.stopPropagation();
+      event.preventDefault();
+      (event.currentTarget as HTMLElement).setPointerCapture(event.pointerId);
+      start.current = { y: event.clientY, height: row.height };
+    },
+    onPointerMove(event: PointerEvent) {
+      if (!start.current) return;
+      const height = start.current.height + event.clientY - start.current.y;
+      profile.prefs.update((prefs) => setHeight(prefs, row.track.id, height));
+    },
+    onPointerUp() {
+      start.current = null;
+    },
+  };
+}
+
+/** The track whose label lies under the pointer. */
+function trackUnder(event: PointerEvent): string | null {
+  const under = document
+    .elementsFromPoint(event.clientX, event.clientY)
+    .find((element) => element.hasAttribute("data-track"));
+  return under?.getAttribute("data-track") ?? null;
+}
+
+function useMove(profile: Profile, track: Track, onOver: (id: string | null) => void) {
+  const dragging = useRef<number | null>(null);
+  return {
+    onPointerDown(event: PointerEvent) {
+      if (event.button !== 0 || (event.target as HTMLElement).closest("button")) return;
+      dragging.current = event.clientY;
+      (event.currentTarget as HTMLElement).setPointerCapture(event.pointerId);
+    },
+    onPointerMove(event: PointerEvent) {
+      if (dragging.current === null || Math.abs(event.clientY - dragging.current) < 5) return;
+      const target = trackUnder(event);
+      onOver(target === track.id ? null : target);
+    },
+    onPointerUp(event: PointerEvent) {
+      const from = dragging.current;
+      dragging.current = null;
+      onOver(null);
+      if (from === null || Math.abs(event.clientY - from) < 5) return;
+      const target = trackUnder(event);
+      if (target) profile.prefs.update((prefs) => moved(prefs, profile.overview.tracks, track.id, target));
+    },
+  };
+}
+
+function Label({ profile, row, pinned, over, onOver }: LabelProps) {
+  const { track } = row;
+  const move = useMove(profile, track, onOver);
+  const resize = useResize(profile, row);
+  const classes = [
+    "label",
+    `group-${track.group}`,
+    track.absent === null ? "" : "absent",
+    over === track.id ? "over" : "",
+  ];
+  return (
+    <div
+      class={classes.join(" ")}
+      data-track={track.id}
+      style={{ top: `${row.y}px`, height: `${row.height}px` }}
+      title={track.absent ?? `${track.label}. Drag to move it, drag the lower edge to resize it.`}
+      {...move}
+    >
+      <span class="label-text">{track.label}</span>
+      <span class="label-tools">
+        <button
+          type="button"
+          class="tiny"
+          aria-pressed={pinned}
+          aria-label={`${pinned ? "Unpin" : "Pin"} ${track.label}`}
+          title={pinned ? "Unpin" : "Pin to the top"}
+          onClick={() => profile.prefs.update((prefs) => setPinned(prefs, track.id, !pinned))}
+        >
+          {pinned ? "▼" : "▲"}
+        </button>
+        <button
+          type="button"
+          class="tiny"
+          aria-label={`Hide ${track.label}`}
+          title="Hide; the Tracks dialog shows it again"
+          onClick={() => profile.prefs.update((prefs) => setHidden(prefs, [track], true))}
+        >
+          ✕
+        </button>
+      </span>
+      <div class="label-edge" {...resize} />
+    </div>
+  );
+}
+
+export function Labels(props: { profile: Profile; rows: Row[]; pinned: boolean }) {
+  const [over, setOver] = useState<string | null>(null);
+  return (
+    <>
+      {props.rows.map((row) => (
+        <Label
+          key={row.track.id}
+          profile={props.profile}
+          row={row}
+          pinned={props.pinned}
+          over={over}
+          onOver={setOver}
+        />
+      ))}
+    </>
+  );
+}
+
+export function LaneNames({ lanes }: { lanes: BandLane[] }) {
+  return (
+    <>
+      {lanes.map((lane, i) => (
+        <div
+          key={`${lane.name}${i}`}
+          class={`lane-name tone-${lane.tone}`}
+          style={{ top: `${AXIS_HEIGHT + i * LANE_HEIGHT}px`, height: `${LANE_HEIGHT}px` }}
+        >
+          {lane.name}
+        </div>
+      ))}
+    </>
+  );
+}

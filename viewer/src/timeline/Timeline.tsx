@@ -1,0 +1,262 @@
+// The timeline as a widget: toolbar, labels, canvases, card, dialogs.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { Latest } from "../api/client";
+import type { Annotations } from "../state/annotations";
+import type { Profile } from "../state/profile";
+import { useStore } from "../state/store";
+import { theme } from "../ui/theme";
+import { ColorsDialog, HelpDialog, SettingsDialog, TracksDialog } from "./Dialogs";
+import { Labels, LaneNames } from "./Gutter";
+import { HoverCard } from "./HoverCard";
+import { attach } from "./interact";
+import { span, timeText, zoomed } from "./scale";
+import { bodyTop, headHeight } from "./scene";
+import { TimelineView } from "./view";
+
+type DialogName = "settings" | "help" | "tracks" | "colors" | null;
+
+interface Props {
+  profile: Profile;
+  annotations: Annotations;
+  onSource(): void;
+}
+
+function RangeText({ profile }: { profile: Profile }) {
+  const view = useStore(profile.view);
+  return (
+    <span class="range-text" title={`${Math.round(view.from)} ns to ${Math.round(view.to)} ns`}>
+      {timeText(view.from)} – {timeText(view.to)} <span class="muted">({timeText(span(view))})</span>
+    </span>
+  );
+}
+
+function Toolbar({ profile, onOpen }: { profile: Profile; onOpen(name: DialogName): void }) {
+  const boxMode = useStore(profile.boxMode);
+  const zoom = (factor: number) => {
+    const view = profile.view.value;
+    profile.view.set(zoomed(view, (view.from + view.to) / 2, factor, profile.extent));
+  };
+  return (
+    <div class="toolbar">
+      <RangeText profile={profile} />
+      <span class="space" />
+      <button type="button" aria-label="Zoom in" title="Zoom in (W)" onClick={() => zoom(0.5)}>
+        +
+      </button>
+      <button type="button" aria-label="Zoom out" title="Zoom out (S)" onClick={() => zoom(2)}>
+        −
+      </button>
+      <button type="button" title="Show the whole profile (0)" onClick={() => profile.fit()}>
+        Fit
+      </button>
+      <button
+        type="button"
+        aria-pressed={boxMode}
+        title="Box selection: drag over a region (B); Esc clears it"
+        onClick={() => profile.boxMode.set(!boxMode)}
+      >
+        Box selection
+      </button>
+      <button type="button" onClick={() => onOpen("tracks")}>
+        Tracks
+      </button>
+      <button type="button" onClick={() => onOpen("colors")}>
+        Colours
+      </button>
+      <button type="button" onClick={() => onOpen("settings")}>
+        Settings
+      </button>
+      <button type="button" onClick={() => onOpen("help")}>
+        Help
+      </button>
+    </div>
+  );
+}
+
+/** Follows the size of an element. */
+function observe(element: HTMLElement, resized: (width: number, height: number) => void): () => void {
+  const observer = new ResizeObserver(() => resized(element.clientWidth, element.clientHeight));
+  observer.observe(element);
+  resized(element.clientWidth, element.clientHeight);
+  return () => observer.disconnect();
+}
+
+/** All matches of a search in what is seen, for their yellow borders; where the server has no marks, those of the page remain. */
+function watchMarks(view: TimelineView): () => void {
+  const latest = new Latest();
+  const { profile } = view;
+  let timer = 0;
+  const ask = () => {
+    const query = profile.search.value.query;
+    if (!query) {
+      latest.cancel();
+      view.setMarks(null);
+      return;
+    }
+    const { width } = view.scene;
+    latest
+      .run((signal) => profile.api.searchMarks(query, profile.view.value, Math.max(Math.round(width), 1), signal))
+      .then((marks) => marks && view.setMarks(marks))
+      .catch(() => view.setMarks(null));
+  };
+  const soon = () => {
+    clearTimeout(timer);
+    timer = window.setTimeout(ask, 120);
+  };
+  let before = profile.search.value.query;
+  const ends = [
+    profile.search.watch((state) => {
+      if (state.query !== before) soon();
+      before = state.query;
+    }),
+    profile.view.watch(() => profile.search.value.query && soon()),
+  ];
+  return () => {
+    for (const end of ends) end();
+    clearTimeout(timer);
+    latest.cancel();
+  };
+}
+
+interface Parts {
+  plot: HTMLDivElement;
+  scroller: HTMLDivElement;
+  frame: HTMLCanvasElement;
+  overlay: HTMLCanvasElement;
+  pointer: HTMLCanvasElement;
+}
+
+function start(props: Props, parts: Parts): { view: TimelineView; stop(): void } {
+  const { frame, overlay, pointer, plot, scroller } = parts;
+  const view = new TimelineView(props.profile, props.annotations, { frame, overlay, pointer });
+  const onScroll = () => view.scroll(scroller.scrollTop);
+  scroller.addEventListener("scroll", onScroll);
+  const ends = [
+    attach(view, pointer, scroller, { toSource: props.onSource }),
+    observe(plot, (width, height) => view.resize(width, height, window.devicePixelRatio || 1)),
+    theme.watch(() => view.restyle()),
+    view.scrollTo.watch((top) => top !== null && scroller.scrollTo({ top })),
+    watchMarks(view),
+    () => scroller.removeEventListener("scroll", onScroll),
+    () => view.close(),
+  ];
+  return {
+    view,
+    stop: () => {
+      for (const end of ends) end();
+    },
+  };
+}
+
+function Trouble({ view }: { view: TimelineView }) {
+  const trouble = useStore(view.trouble);
+  return trouble ? (
+    <div class="trouble" role="alert">
+      {trouble}
+    </div>
+  ) : null;
+}
+
+/** What is drawn, as attributes: for the tests, and for people who look under the hood. */
+function useFigures(view: TimelineView | null, element: HTMLElement | null): void {
+  useEffect(() => {
+    if (!view || !element) return;
+    const show = () => {
+      const { from, to } = view.scene.view;
+      Object.assign(element.dataset, {
+        from: String(from),
+        to: String(to),
+        wide: String(view.drawn.value.wide),
+        narrow: String(view.drawn.value.narrow),
+        busy: String(view.data.busy),
+      });
+    };
+    show();
+    return view.drawn.watch(show);
+  }, [view, element]);
+}
+
+function LabelColumn({ view, profile }: { view: TimelineView; profile: Profile }) {
+  const rows = useStore(view.layout);
+  const head = headHeight(view.scene);
+  return (
+    <>
+      <LaneNames lanes={view.scene.lanes} />
+      <div class="pinned-labels" style={{ top: `${head}px`, height: `${rows.pinnedHeight}px` }}>
+        <Labels profile={profile} rows={rows.pinned} pinned />
+      </div>
+    </>
+  );
+}
+
+export function Timeline(props: Props) {
+  const { profile } = props;
+  const root = useRef<HTMLElement>(null);
+  const plot = useRef<HTMLDivElement>(null);
+  const scroller = useRef<HTMLDivElement>(null);
+  const frame = useRef<HTMLCanvasElement>(null);
+  const overlay = useRef<HTMLCanvasElement>(null);
+  const pointer = useRef<HTMLCanvasElement>(null);
+  const [view, setView] = useState<TimelineView | null>(null);
+  const [dialog, setDialog] = useState<DialogName>(null);
+  useEffect(() => {
+    const started = start(props, {
+      plot: plot.current!,
+      scroller: scroller.current!,
+      frame: frame.current!,
+      overlay: overlay.current!,
+      pointer: pointer.current!,
+    });
+    setView(started.view);
+    return started.stop;
+  }, [profile]);
+  useFigures(view, root.current);
+  const close = () => setDialog(null);
+  return (
+    <section ref={root} class="timeline" aria-label="Device timeline">
+      <Toolbar profile={profile} onOpen={setDialog} />
+      <div class="timeline-body">
+        {view && <LabelColumn view={view} profile={profile} />}
+        <Scroller view={view} profile={profile} element={scroller} />
+        <div ref={plot} class="plot">
+          <canvas ref={frame} />
+          <canvas ref={overlay} />
+          <canvas ref={pointer} class="pointer" tabIndex={0} aria-label="Events over time. The keys are in Help." />
+          {view && <HoverCard view={view} />}
+          {view && <Trouble view={view} />}
+        </div>
+      </div>
+      {dialog === "settings" && <SettingsDialog profile={profile} onClose={close} />}
+      {dialog === "help" && <HelpDialog onClose={close} />}
+      {dialog === "tracks" && <TracksDialog profile={profile} onClose={close} />}
+      {dialog === "colors" && <ColorsDialog profile={profile} onClose={close} />}
+    </section>
+  );
+}
+
+interface ScrollerProps {
+  view: TimelineView | null;
+  profile: Profile;
+  element: preact.RefObject<HTMLDivElement | null>;
+}
+
+function Scroller({ view, profile, element }: ScrollerProps) {
+  return (
+    <div ref={element} class="scroller" style={view ? { top: `${bodyTop(view.scene)}px` } : {}}>
+      {view && <ScrolledLabels view={view} profile={profile} element={element} />}
+    </div>
+  );
+}
+
+function ScrolledLabels({ view, profile, element }: ScrollerProps & { view: TimelineView }) {
+  const rows = useStore(view.layout);
+  useEffect(() => {
+    if (element.current) element.current.style.top = `${bodyTop(view.scene)}px`;
+  }, [rows]);
+  return (
+    <div class="labels" style={{ height: `${rows.restHeight + 8}px` }}>
+      <Labels profile={profile} rows={rows.rest} pinned={false} />
+    </div>
+  );
+}

@@ -1,0 +1,184 @@
+// Events on their tracks. What is narrower than a few pixels goes into one line of coverage per track, so that a million events cost
+// what their pixels cost and none of them vanishes; wider ones are drawn as boxes with their names.
+
+import { colorOf, css, isLight } from "./color";
+import { type EventData, rowsIn } from "./data";
+import { fitted } from "./draw_text";
+import { span } from "./scale";
+import { FONT, type PlacedRow, type Scene } from "./scene";
+
+const WIDE = 3;
+const TEXT_WIDTH = 30;
+/** However little of a pixel an event covers, it is seen. */
+const FAINTEST = 0.42;
+
+/** How many events were drawn, and how: for the tests. */
+export interface DrawCount {
+  wide: number;
+  narrow: number;
+}
+
+class Coverage {
+  private cover = new Float32Array(0);
+  private most = new Float32Array(0);
+  private color = new Int32Array(0);
+  private pixels: ImageData | null = null;
+  private readonly canvas = document.createElement("canvas");
+  width = 0;
+
+  begin(width: number): void {
+    if (width !== this.width || !this.pixels) {
+      this.width = width;
+      this.cover = new Float32Array(width);
+      this.most = new Float32Array(width);
+      this.color = new Int32Array(width);
+      this.canvas.width = Math.max(width, 1);
+      this.canvas.height = 1;
+      this.pixels = new ImageData(Math.max(width, 1), 1);
+    } else {
+      this.cover.fill(0);
+      this.most.fill(0);
+    }
+  }
+
+  /** From x0 to x1 (device pixels) something of this colour covers so much of each pixel. */
+  add(x0: number, x1: number, density: number, color: number): void {
+    const first = Math.max(Math.floor(x0), 0);
+    const last = Math.min(Math.max(Math.ceil(x1) - 1, Math.floor(x0)), this.width - 1);
+    for (let x = first; x <= last; x++) {
+      const part = Math.max((Math.min(x1, x + 1) - Math.max(x0, x)) * density, 0.001);
+      this.cover[x]! += part;
+      if (part > this.most[x]!) {
+        this.most[x] = part;
+        this.color[x] = color;
+      }
+    }
+  }
+
+  draw(context: CanvasRenderingContext2D, dict: string[], y: number, height: number): void {
+    const image = this.pixels!;
+    const data = image.data;
+    let any = false;
+    for (let x = 0; x < this.width; x++) {
+      const cover = this.cover[x]!;
+      const at = x * 4;
+      if (cover === 0) {
+        data[at + 3] = 0;
+        continue;
+      }
+      any = true;
+      const rgb = colorOf(dict[this.color[x]!] ?? "");
+      data[at] = rgb[0];
+      data[at + 1] = rgb[1];
+      data[at + 2] = rgb[2];
+      data[at + 3] = 255 * (FAINTEST + (1 - FAINTEST) * Math.min(cover, 1));
+    }
+    if (!any) return;
+    const inner = this.canvas.getContext("2d")!;
+    inner.putImageData(image, 0, 0);
+    context.drawImage(this.canvas, 0, 0, this.width, 1, 0, y, this.width, height);
+  }
+}
+
+const coverage = new Coverage();
+
+interface Wide {
+  index: number;
+  x0: number;
+  x1: number;
+}
+
+function density(data: EventData, i: number): number {
+  if (!data.busy || !data.count || data.count[i] === 1) return 1;
+  const length = data.end[i]! - data.start[i]!;
+  return length > 0 ? Math.min(data.busy[i]! / length, 1) : 1;
+}
+
+/** Sorts the events of a window into narrow ones, which it adds to the coverage, and wide ones, which it returns. */
+function sortOut(scene: Scene, data: EventData, range: [number, number], wideAt: number): Wide[] {
+  const perNs = (scene.width * scene.ratio) / span(scene.view);
+  const wide: Wide[] = [];
+  for (let i = range[0]; i < range[1]; i++) {
+    const x0 = (data.start[i]! - scene.view.from) * perNs;
+    const x1 = (data.end[i]! - scene.view.from) * perNs;
+    const single = data.exact || data.count?.[i] === 1;
+    if (single && x1 - x0 >= wideAt) wide.push({ index: i, x0, x1 });
+    else coverage.add(x0, x1, density(data, i), data.color[i]!);
+  }
+  return wide;
+}
+
+function drawWide(
+  context: CanvasRenderingContext2D,
+  scene: Scene,
+  data: EventData,
+  wide: Wide[],
+  top: number,
+  height: number,
+  waits: boolean,
+): void {
+  const { ratio } = scene;
+  const perNs = (scene.width * ratio) / span(scene.view);
+  const laneHeight = height / data.lanes;
+  context.font = FONT.replace("11px", `${Math.round(11 * ratio)}px`);
+  context.textBaseline = "middle";
+  for (const { index, x0, x1 } of wide) {
+    const color = colorOf(data.dict[data.color[index]!] ?? "");
+    const left = Math.max(x0, -4);
+    const right = Math.min(x1, scene.width * ratio + 4);
+    const y = top + (data.lane?.[index] ?? 0) * laneHeight;
+    const gap = right - left > 5 * ratio ? ratio : 0;
+    const tall = laneHeight - (data.lanes > 1 ? ratio : 0);
+    const wait = waits && data.wait ? Math.min(data.wait[index]! * perNs, x1 - x0) : 0;
+    const work = Math.max(x0 + wait, left);
+    if (work > left) {
+      // The part in which the instruction only waits.
+      context.fillStyle = css(color, scene.theme.dark ? 0.28 : 0.3);
+      context.fillRect(left, y + tall * 0.3, Math.min(work, right) - left, tall * 0.4);
+    }
+    context.fillStyle = css(color);
+    if (right > work) context.fillRect(work, y, Math.max(right - work - gap, ratio), tall);
+    drawName(
+      context,
+      data.dict[data.label[index]!] ?? "",
+      { x: work, width: right - work, y, tall },
+      isLight(color),
+      ratio,
+    );
+  }
+}
+
+function drawName(
+  context: CanvasRenderingContext2D,
+  name: string,
+  box: { x: number; width: number; y: number; tall: number },
+  light: boolean,
+  ratio: number,
+): void {
+  if (box.width < TEXT_WIDTH * ratio || box.tall < 10 * ratio) return;
+  const text = fitted(context, name, box.width - 7 * ratio);
+  if (text === "") return;
+  context.fillStyle = light ? "#10151a" : "#ffffff";
+  context.fillText(text, box.x + 4 * ratio, box.y + box.tall / 2 + ratio / 2);
+}
+
+export function drawEvents(
+  context: CanvasRenderingContext2D,
+  scene: Scene,
+  placed: PlacedRow,
+  data: EventData,
+  waits: boolean,
+  count: DrawCount,
+): void {
+  const { ratio } = scene;
+  const top = Math.round((placed.top + 2) * ratio);
+  const height = Math.max(Math.round((placed.row.height - 4) * ratio), ratio);
+  const range = rowsIn(data, scene.view.from, scene.view.to);
+  coverage.begin(Math.round(scene.width * ratio));
+  const wide = sortOut(scene, data, range, WIDE * ratio);
+  context.imageSmoothingEnabled = false;
+  coverage.draw(context, data.dict, top, height);
+  drawWide(context, scene, data, wide, top, height, waits);
+  count.wide += wide.length;
+  count.narrow += range[1] - range[0] - wide.length;
+}

@@ -1,0 +1,263 @@
+// The layers above the events: what is selected and what depends on it, what was found, annotations, the box, the pointer.
+
+import type { Packed } from "../api/packed";
+import type { Dependencies, Dependency, Range, SearchHit } from "../api/types";
+import type { Annotation } from "../state/annotations";
+import { type Box, sameEvent } from "../state/profile";
+import { dependencyStyle } from "./color";
+import type { TimelineData } from "./data";
+import { prepare, toneColor } from "./draw_frame";
+import { type Hit, type Known, type Place, placesOf } from "./hit";
+import { span, tickText } from "./scale";
+import { AXIS_HEIGHT, FONT, headHeight, placedRows, type Scene, xOf } from "./scene";
+
+const MAX_LINKS = 200;
+
+export interface Highlight {
+  known: Known;
+  kind: string;
+  /** Does it come before the selected event? */
+  before: boolean;
+}
+
+/** What the selected event is linked to. The transfers of an instruction are blue, whatever their edge is called. */
+export function highlightsOf(dependencies: Dependencies | null): Highlight[] {
+  if (!dependencies) return [];
+  const list = (items: Dependency[], before: boolean, kind?: string) =>
+    items.map((known) => ({ known, kind: kind ?? known.kind, before }));
+  const transfers = dependencies.transfers ?? [];
+  return [
+    ...list(dependencies.predecessors ?? [], true),
+    ...list(dependencies.successors ?? [], false),
+    ...list(
+      transfers.filter((t) => t.direction === "in"),
+      true,
+      "TRANSFER",
+    ),
+    ...list(
+      transfers.filter((t) => t.direction !== "in"),
+      false,
+      "TRANSFER",
+    ),
+    ...list(dependencies.starters ?? [], true, "DMA_TRIGGER"),
+    ...list(dependencies.dependents ?? [], false),
+  ];
+}
+
+export interface OverlayInput {
+  data: TimelineData;
+  selected: Known | null;
+  highlights: Highlight[];
+  hits: SearchHit[];
+  marks: Packed | null;
+  focused: Known | null;
+  annotations: Annotation[];
+  dragged: number | null;
+  box: Box | null;
+  drawing: { x0: number; y0: number; x1: number; y1: number } | null;
+  zooming: Range | null;
+}
+
+function outline(context: CanvasRenderingContext2D, place: Place, color: string, width: number, fill = 0): void {
+  const left = place.x0 - width / 2;
+  const wide = Math.max(place.x1 - place.x0, 3) + width;
+  context.save();
+  context.beginPath();
+  context.rect(-10, place.clipTop, 1e5, place.clipBottom - place.clipTop);
+  context.clip();
+  if (fill > 0) {
+    context.globalAlpha = fill;
+    context.fillStyle = color;
+    context.fillRect(left, place.top, wide, place.height);
+    context.globalAlpha = 1;
+  }
+  context.strokeStyle = color;
+  context.lineWidth = width;
+  if (!place.exact) context.setLineDash([4, 3]);
+  context.strokeRect(left, place.top - width / 2, wide, place.height + width);
+  context.restore();
+}
+
+function middle(place: Place): number {
+  return place.top + place.height / 2;
+}
+
+function link(context: CanvasRenderingContext2D, scene: Scene, from: Place, to: Place, color: string): void {
+  const x0 = Math.min(Math.max(from.x1, -20), scene.width + 20);
+  const x1 = Math.min(Math.max(to.x0, -20), scene.width + 20);
+  const bend = Math.max(Math.abs(x1 - x0) / 2, 14);
+  context.beginPath();
+  context.moveTo(x0, middle(from));
+  context.bezierCurveTo(x0 + bend, middle(from), x1 - bend, middle(to), x1, middle(to));
+  context.strokeStyle = color;
+  context.globalAlpha = 0.5;
+  context.lineWidth = 1;
+  context.stroke();
+  context.globalAlpha = 1;
+}
+
+function onScreen(scene: Scene, place: Place): boolean {
+  return place.x1 >= -2 && place.x0 <= scene.width + 2;
+}
+
+function drawHighlights(context: CanvasRenderingContext2D, scene: Scene, input: OverlayInput): void {
+  const own = input.selected ? placesOf(scene, input.data, input.selected) : [];
+  let links = 0;
+  for (const highlight of input.highlights) {
+    const { color } = dependencyStyle(highlight.kind);
+    const places = placesOf(scene, input.data, highlight.known).filter((place) => onScreen(scene, place));
+    for (const place of places) outline(context, place, color, 2, 0.25);
+    const [place] = places;
+    const [mine] = own;
+    if (place && mine && links++ < MAX_LINKS) {
+      if (highlight.before) link(context, scene, place, mine, color);
+      else link(context, scene, mine, place, color);
+    }
+  }
+  for (const place of own) if (onScreen(scene, place)) outline(context, place, scene.theme.text, 2.5);
+}
+
+function drawFound(context: CanvasRenderingContext2D, scene: Scene, input: OverlayInput): void {
+  if (input.marks) drawMarks(context, scene, input.marks);
+  for (const hit of input.hits) {
+    if (sameEvent(hit, input.focused)) continue;
+    for (const place of placesOf(scene, input.data, hit))
+      if (onScreen(scene, place)) outline(context, place, scene.theme.found, 2);
+  }
+  if (!input.focused) return;
+  for (const place of placesOf(scene, input.data, input.focused))
+    if (onScreen(scene, place)) outline(context, place, scene.theme.focused, 3);
+}
+
+function drawMarks(context: CanvasRenderingContext2D, scene: Scene, marks: Packed): void {
+  const tracks = new Map(marks.tracks.map((track) => [track.id, track]));
+  for (const placed of placedRows(scene)) {
+    const track = tracks.get(placed.row.track.id);
+    const start = track?.columns.get("start");
+    const end = track?.columns.get("end");
+    if (!track || !start || !end) continue;
+    for (let i = 0; i < track.n; i++) {
+      const x0 = xOf(scene, start[i]!);
+      const x1 = Math.max(xOf(scene, end[i]!), x0 + 1);
+      if (x1 < 0 || x0 > scene.width) continue;
+      const { clipTop, clipBottom } = placed;
+      outline(
+        context,
+        { x0, x1, top: placed.top + 2, height: placed.row.height - 4, clipTop, clipBottom, exact: true },
+        scene.theme.found,
+        2,
+      );
+    }
+  }
+}
+
+function drawTints(context: CanvasRenderingContext2D, scene: Scene): void {
+  const top = headHeight(scene);
+  for (const lane of scene.lanes) {
+    if (!lane.tint) continue;
+    for (const band of lane.bands) {
+      const x0 = Math.max(xOf(scene, band.from), 0);
+      const x1 = Math.min(xOf(scene, band.to), scene.width);
+      if (x1 <= x0) continue;
+      context.fillStyle = toneColor(scene, band);
+      context.globalAlpha = scene.theme.dark ? 0.07 : 0.1;
+      context.fillRect(x0, top, x1 - x0, scene.height - top);
+      context.globalAlpha = 1;
+    }
+  }
+}
+
+function drawAnnotations(context: CanvasRenderingContext2D, scene: Scene, input: OverlayInput): void {
+  context.font = FONT;
+  context.textBaseline = "middle";
+  for (const annotation of input.annotations) {
+    const x = Math.round(xOf(scene, annotation.ts)) + 0.5;
+    if (x < -100 || x > scene.width + 2) continue;
+    context.strokeStyle = scene.theme.accent;
+    context.lineWidth = annotation.id === input.dragged ? 2 : 1;
+    context.setLineDash([5, 3]);
+    context.beginPath();
+    context.moveTo(x, AXIS_HEIGHT - 4);
+    context.lineTo(x, scene.height);
+    context.stroke();
+    context.setLineDash([]);
+    const width = Math.min(context.measureText(annotation.name).width, 160) + 10;
+    context.fillStyle = scene.theme.accent;
+    context.fillRect(x, 2, width, AXIS_HEIGHT - 8);
+    context.fillStyle = scene.theme.ground;
+    context.fillText(annotation.name, x + 5, AXIS_HEIGHT / 2 - 1, 160);
+  }
+}
+
+function drawBox(context: CanvasRenderingContext2D, scene: Scene, input: OverlayInput): void {
+  context.strokeStyle = scene.theme.accent;
+  context.fillStyle = scene.theme.accent;
+  context.lineWidth = 1.5;
+  const rect = (x: number, y: number, width: number, height: number) => {
+    context.globalAlpha = 0.12;
+    context.fillRect(x, y, width, height);
+    context.globalAlpha = 1;
+    context.strokeRect(x, y, width, height);
+  };
+  if (input.drawing) {
+    const { x0, y0, x1, y1 } = input.drawing;
+    rect(Math.min(x0, x1), Math.min(y0, y1), Math.abs(x1 - x0), Math.abs(y1 - y0));
+  } else if (input.box) {
+    const ids = new Set(input.box.tracks);
+    const x0 = xOf(scene, input.box.from);
+    const width = xOf(scene, input.box.to) - x0;
+    for (const placed of placedRows(scene))
+      if (ids.has(placed.row.track.id)) rect(x0, placed.top, width, placed.row.height - 1);
+  }
+  if (input.zooming) {
+    const x0 = xOf(scene, input.zooming.from);
+    rect(x0, 0, xOf(scene, input.zooming.to) - x0, scene.height);
+  }
+}
+
+export function drawOverlay(canvas: HTMLCanvasElement, scene: Scene, input: OverlayInput): void {
+  const context = prepare(canvas, scene);
+  drawTints(context, scene);
+  drawFound(context, scene, input);
+  drawHighlights(context, scene, input);
+  drawBox(context, scene, input);
+  drawAnnotations(context, scene, input);
+}
+
+export interface PointerInput {
+  x: number;
+  time: number;
+  snapped: boolean;
+  hit: Hit | null;
+}
+
+export function drawPointer(canvas: HTMLCanvasElement, scene: Scene, input: PointerInput | null): void {
+  const context = prepare(canvas, scene);
+  if (!input) return;
+  const x = Math.round(input.snapped ? xOf(scene, input.time) : input.x) + 0.5;
+  context.strokeStyle = scene.theme.muted;
+  context.globalAlpha = 0.7;
+  context.lineWidth = 1;
+  context.beginPath();
+  context.moveTo(x, AXIS_HEIGHT - 6);
+  context.lineTo(x, scene.height);
+  context.stroke();
+  context.globalAlpha = 1;
+  context.font = FONT;
+  context.textBaseline = "middle";
+  const text = tickText(input.time, span(scene.view) / scene.width, span(scene.view));
+  const width = context.measureText(text).width + 10;
+  const left = Math.min(Math.max(x - width / 2, 0), scene.width - width);
+  context.fillStyle = scene.theme.text;
+  context.fillRect(left, 3, width, 16);
+  context.fillStyle = scene.theme.ground;
+  context.fillText(text, left + 5, 11.5);
+  if (!input.hit) return;
+  const { data, index, placed } = input.hit;
+  const height = (placed.row.height - 4) / data.lanes;
+  const top = placed.top + 2 + (data.lane?.[index] ?? 0) * height;
+  const x0 = xOf(scene, data.start[index]!);
+  const x1 = Math.max(xOf(scene, data.end[index]!), x0 + 1);
+  const { clipTop, clipBottom } = placed;
+  outline(context, { x0, x1, top, height, clipTop, clipBottom, exact: true }, scene.theme.text, 1.5);
+}

@@ -1,0 +1,98 @@
+// Values over time as small plots: the envelope of least and greatest per pixel, and the line of the last value in each.
+
+import type { Track } from "../api/types";
+import type { SeriesData } from "./data";
+import { bytesText, groupDigits, niceTop, rateText } from "./scale";
+import { FONT, type PlacedRow, type Scene, xOf } from "./scene";
+
+/** Averages since the start run on between samples; all other values hold until the next one. */
+function isLine(track: Track): boolean {
+  return track.label.includes("Cumulative");
+}
+
+export function valueText(value: number, unit: Track["unit"]): string {
+  if (unit === "percent") return `${value >= 10 || value === 0 ? Math.round(value * 10) / 10 : value.toPrecision(2)} %`;
+  if (unit === "bytes_per_second") return rateText(value);
+  return Number.isInteger(value) ? groupDigits(value) : value.toPrecision(4);
+}
+
+export { bytesText };
+
+export function indexAt(data: SeriesData, time: number): number {
+  let low = 0;
+  let high = data.n;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (data.at[middle]! <= time) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}
+
+export function scaleTop(track: Track, data: SeriesData): number {
+  const top = niceTop(data.top);
+  return track.unit === "percent" ? Math.min(top, Math.max(100, data.top)) : top;
+}
+
+export function drawSeries(context: CanvasRenderingContext2D, scene: Scene, placed: PlacedRow, data: SeriesData): void {
+  const { track, height } = placed.row;
+  const top = scaleTop(track, data);
+  const base = placed.top + height - 2;
+  const scale = (height - 6) / top;
+  const first = Math.max(indexAt(data, scene.view.from), 0);
+  const last = Math.min(indexAt(data, scene.view.to) + 2, data.n);
+  const yOf = (value: number) => base - Math.min(Math.max(value, 0), top) * scale;
+
+  context.beginPath();
+  const line = isLine(track);
+  let y = 0;
+  for (let i = first; i < last; i++) {
+    const x = xOf(scene, data.at[i]!);
+    const next = yOf(data.last[i]!);
+    if (i === first) context.moveTo(Math.max(x, -1), next);
+    else {
+      if (!line) context.lineTo(x, y);
+      context.lineTo(x, next);
+    }
+    y = next;
+  }
+  const end = Math.min(xOf(scene, Math.max(data.at[last - 1] ?? 0, scene.view.to)), scene.width + 1);
+  if (last > first && !line) context.lineTo(end, y);
+  context.strokeStyle = scene.theme.accent;
+  context.lineWidth = 1;
+  context.stroke();
+  if (last > first) {
+    context.lineTo(line ? xOf(scene, data.at[last - 1]!) : end, base);
+    context.lineTo(Math.max(xOf(scene, data.at[first]!), -1), base);
+    context.globalAlpha = 0.16;
+    context.fillStyle = scene.theme.accent;
+    context.fill();
+    context.globalAlpha = 1;
+  }
+  drawEnvelope(context, scene, data, [first, last], yOf);
+  context.font = FONT;
+  context.textBaseline = "top";
+  context.textAlign = "right";
+  context.fillStyle = scene.theme.muted;
+  context.fillText(valueText(top, track.unit), scene.width - 5, placed.top + 3);
+  context.textAlign = "left";
+}
+
+function drawEnvelope(
+  context: CanvasRenderingContext2D,
+  scene: Scene,
+  data: SeriesData,
+  [first, last]: [number, number],
+  yOf: (value: number) => number,
+): void {
+  context.globalAlpha = 0.42;
+  context.fillStyle = scene.theme.accent;
+  for (let i = first; i < last; i++) {
+    const high = yOf(data.max[i]!);
+    const low = yOf(data.min[i]!);
+    if (low - high < 1.5) continue;
+    const x = xOf(scene, data.at[i]!);
+    context.fillRect(x, high, Math.max(xOf(scene, data.at[i]! + data.step) - x, 1), low - high);
+  }
+  context.globalAlpha = 1;
+}

@@ -1,0 +1,37 @@
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+
+/** A button with a list below it, which closes after a choice, with Escape, and when the focus or a click goes elsewhere. */
+export function Menu({ label, children }: { label: string; children: ComponentChildren }) {
+  const [open, setOpen] = useState(false);
+  const root = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (!open) return;
+    const away = (event: Event) => {
+      if (!root.current?.contains(event.target as Node)) setOpen(false);
+    };
+    const onKey = (event: KeyboardEvent) => event.key === "Escape" && setOpen(false);
+    document.addEventListener("pointerdown", away);
+    document.addEventListener("keydown", onKey);
+    return () => {
+      document.removeEventListener("pointerdown", away);
+      document.removeEventListener("keydown", onKey);
+    };
+  }, [open]);
+  const chosen = (event: MouseEvent) => {
+    if ((event.target as HTMLElement).closest("[role=menuitem]")) setOpen(false);
+  };
+  return (
+    <div ref={root} class="menu">
+      <button type="button" aria-haspopup="menu" aria-expanded={open} onClick={() => setOpen(!open)}>
+        {label} ▾
+      </button>
+      {open && (
+        // biome-ignore lint/a11y/useKeyWithClickEvents: the items are buttons, whose keys click
+        <div class="menu-list" role="menu" tabIndex={-1} onClick={chosen}>
+          {children}
+        </div>
+      )}
+    </div>
+  );
+}
