@@ -15,6 +15,8 @@
 /* A dictionary of more values than this, more than half as many as there are rows, is not worth its indices. */
 #define DICT_DENSE_MIN 16384
 #define WORK_MAX PARQUET_WORK_VALUES_MAX
+/* In shorter pages a dictionary of reals is not worth its own page. */
+#define REALS_ROWS_MIN 1024
 
 size_t parquet_type_size(enum kymo_type type)
 {
@@ -69,6 +71,7 @@ void parquet_chunk_done(struct parquet_chunk *c)
     kymo_free(c->pages);
     kymo_free(c->local);
     kymo_free(c->used);
+    parquet_reals_free(c->reals);
     *c = (struct parquet_chunk){0};
 }
 
@@ -296,6 +299,17 @@ static int append_defs(const struct parquet_chunk *c, struct kymo_buf *b, const 
     return rc;
 }
 
+/* A page whose body is there already. */
+static int copy_page(struct parquet_chunk *c, struct parquet_page page, const struct kymo_buf *buf, size_t off,
+                     size_t len, uint32_t raw_len)
+{
+    page.off = c->data.len;
+    page.len = len;
+    page.raw_len = raw_len;
+    int rc = kymo_buf_append(&c->data, buf->data + off, len);
+    return rc < 0 ? rc : new_page(c, page);
+}
+
 /* A page of dictionary numbers: from the bodies kept, or encoded and kept. */
 static int dict_page(struct parquet_chunk *c, struct parquet_work *w, struct parquet_index *x, struct parquet_page page)
 {
@@ -303,13 +317,8 @@ static int dict_page(struct parquet_chunk *c, struct parquet_work *w, struct par
     const struct parquet_body *kept = parquet_index_find(x, w->split, levels);
 
     page.encoding = PARQUET_RLE_DICTIONARY;
-    if (kept) {
-        page.off = c->data.len;
-        page.len = kept->len;
-        page.raw_len = kept->raw_len;
-        int rc = kymo_buf_append(&c->data, kept->buf->data + kept->off, kept->len);
-        return rc < 0 ? rc : new_page(c, page);
-    }
+    if (kept)
+        return copy_page(c, page, kept->buf, kept->off, kept->len, kept->raw_len);
     kymo_buf_reset(&w->body);
     int rc = parquet_split_append(&w->body, x, w->split, levels, page.nulls);
     if (rc == 0)
@@ -519,53 +528,104 @@ struct extent {
     bool fell; /* some value is below the one before it */
 };
 
-/* The common case by itself, so that it becomes one tight loop. */
-PARQUET_INLINE struct extent extent_body(const int64_t *v, size_t n)
-{
-    int64_t min = v[0], max = v[0], fell = 0;
-
-    for (size_t i = 1; i < n; i++) {
-        min = v[i] < min ? v[i] : min;
-        max = v[i] > max ? v[i] : max;
-        fell |= v[i] < v[i - 1] ? -1 : 0;
+/* The common types by themselves, so that each becomes one tight loop. */
+#define EXTENT(SUFFIX, TYPE)                                                                                           \
+    PARQUET_INLINE struct extent extent_body##SUFFIX(const TYPE *v, size_t n) {                                        \
+        TYPE min = v[0], max = v[0], fell = 0;                                                                         \
+        for (size_t i = 1; i < n; i++) {                                                                               \
+            min = v[i] < min ? v[i] : min;                                                                             \
+            max = v[i] > max ? v[i] : max;                                                                             \
+            fell |= v[i] < v[i - 1] ? -1 : 0;                                                                          \
+        }                                                                                                              \
+        return (struct extent){min, max, fell != 0};                                                                   \
+    } PARQUET_AVX2 static struct extent extent_avx2##SUFFIX(const TYPE *v, size_t n) {                                 \
+        return extent_body##SUFFIX(v, n);                                                                              \
+    } static struct extent extent##SUFFIX(const TYPE *v, size_t n) {                                                   \
+        return parquet_has_avx2() ? extent_avx2##SUFFIX(v, n) : extent_body##SUFFIX(v, n);                             \
     }
-    return (struct extent){min, max, fell != 0};
-}
 
-PARQUET_AVX2 static struct extent extent_avx2(const int64_t *v, size_t n)
+EXTENT(64, int64_t)
+EXTENT(32, int32_t)
+
+static void bound_ints(struct parquet_chunk *c, struct parquet_page *p, struct extent e, int64_t first, int64_t last)
 {
-    return extent_body(v, n);
-}
-
-static struct extent extent_plain(const int64_t *v, size_t n)
-{
-    return extent_body(v, n);
-}
-
-static void bound_int64(struct parquet_chunk *c, struct parquet_page *p, const int64_t *v, size_t n)
-{
-    struct extent e = parquet_has_avx2() ? extent_avx2(v, n) : extent_plain(v, n);
-
     p->min = (uint64_t)e.min;
     p->max = (uint64_t)e.max;
     p->bounded = true;
-    c->unsorted = c->unsorted || e.fell || p->nulls > 0 || (c->page_count > 0 && v[0] < (int64_t)c->last);
-    c->last = (uint64_t)v[n - 1];
+    c->unsorted = c->unsorted || e.fell || p->nulls > 0 || (c->page_count > 0 && first < (int64_t)c->last);
+    c->last = (uint64_t)last;
+}
+
+/* Bits of a float as a number that orders as the float does, and back: the same step. */
+static inline uint32_t ordered(uint32_t bits)
+{
+    return bits ^ (bits >> 31 ? 0x7fffffffu : 0);
+}
+
+/* Least and greatest of floats by their bits; fell: there is a NaN, and they are void. */
+PARQUET_INLINE struct extent reals_body(const uint32_t *bits, size_t n)
+{
+    int32_t min = INT32_MAX, max = INT32_MIN, nan = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        int32_t v = (int32_t)ordered(bits[i]);
+        min = v < min ? v : min;
+        max = v > max ? v : max;
+        nan |= (int32_t)(bits[i] & 0x7fffffff) > 0x7f800000 ? -1 : 0;
+    }
+    return (struct extent){min, max, nan != 0};
+}
+
+PARQUET_AVX2 static struct extent reals_avx2(const uint32_t *bits, size_t n)
+{
+    return reals_body(bits, n);
+}
+
+static uint64_t real_of_ordered(int64_t v)
+{
+    uint32_t bits = ordered((uint32_t)v);
+    float single;
+    uint64_t ret;
+
+    memcpy(&single, &bits, sizeof single);
+    double real = (double)single;
+    memcpy(&ret, &real, sizeof ret);
+    return ret;
+}
+
+/* False: there is a NaN among them. */
+static bool bound_floats(struct parquet_chunk *c, struct parquet_page *p, const void *v, size_t n)
+{
+    struct extent e = parquet_has_avx2() ? reals_avx2(v, n) : reals_body(v, n);
+
+    if (e.fell)
+        return false;
+    p->min = real_of_ordered(e.min);
+    p->max = real_of_ordered(e.max);
+    p->bounded = true;
+    c->unsorted = true;
+    return true;
 }
 
 static void bound_values(struct parquet_chunk *c, struct parquet_page *p, const void *v, size_t n)
 {
     if (c->leaf_type == KYMO_TYPE_INT64) {
-        bound_int64(c, p, v, n);
+        const int64_t *i = v;
+        bound_ints(c, p, extent64(i, n), i[0], i[n - 1]);
         return;
     }
+    if (c->leaf_type == KYMO_TYPE_INT32) {
+        const int32_t *i = v;
+        bound_ints(c, p, extent32(i, n), i[0], i[n - 1]);
+        return;
+    }
+    if (c->leaf_type == KYMO_TYPE_FLOAT && bound_floats(c, p, v, n))
+        return;
     for (size_t i = 0; i < n; i++) {
         uint64_t bits = scalar_at(c, v, i);
         bound(c, p, bits);
-        c->unsorted = c->unsorted || p->nulls > 0 || c->leaf_type != KYMO_TYPE_INT32 ||
-                      ((c->page_count > 0 || i > 0) && (int64_t)bits < (int64_t)c->last);
-        c->last = bits;
     }
+    c->unsorted = true;
 }
 
 /* Those of n values of a size that are valid, to the front of out; returns their number. */
@@ -601,13 +661,93 @@ static int pick_valid(struct parquet_chunk *c, struct parquet_work *w, const str
     return 0;
 }
 
+static const struct parquet_made *find_made(const struct parquet_chunk *c, const struct parquet_work *w,
+                                            const struct parquet_column *in)
+{
+    for (size_t i = 0; i < w->made_count; i++) {
+        const struct parquet_made *m = &w->made[i];
+        if (m->values == in->values && m->valid == in->valid && m->type == c->leaf_type &&
+            m->levels == (c->max_def > 0))
+            return m;
+    }
+    return NULL;
+}
+
+static void keep_made(const struct parquet_chunk *c, struct parquet_work *w, const struct parquet_column *in)
+{
+    const struct parquet_page *p = &c->pages[c->page_count - 1];
+
+    if (w->made_count < PARQUET_WORK_MADE)
+        w->made[w->made_count++] = (struct parquet_made){.values = in->values,
+                                                         .valid = in->valid,
+                                                         .type = c->leaf_type,
+                                                         .levels = c->max_def > 0,
+                                                         .encoding = p->encoding,
+                                                         .buf = &c->data,
+                                                         .off = p->off,
+                                                         .len = p->len,
+                                                         .raw_len = p->raw_len};
+}
+
+/* v: the page's values that are not null. */
+static int value_page(struct parquet_chunk *c, struct parquet_work *w, const struct parquet_column *in, const void *v,
+                      struct parquet_page page)
+{
+    const struct parquet_made *made = find_made(c, w, in);
+
+    bound_values(c, &page, v, page.rows - page.nulls);
+    if (made) {
+        page.encoding = made->encoding;
+        return copy_page(c, page, made->buf, made->off, made->len, made->raw_len);
+    }
+    kymo_buf_reset(&w->body);
+    int rc = append_defs(c, &w->body, &page, in->valid);
+    if (rc == 0)
+        rc = append_values(c, &w->body, v, page.rows - page.nulls, &page.encoding);
+    if (rc == 0)
+        rc = parquet_chunk_add(c, w, page);
+    if (rc == 0)
+        keep_made(c, w, in);
+    return rc;
+}
+
+/* 1: the column's reals are too many, or too few rows, for a dictionary. */
+static int reals_by_index(struct parquet_chunk *c, struct parquet_work *w, const struct parquet_column *in, size_t n,
+                          struct kymo_err *err)
+{
+    bool real = c->leaf_type == KYMO_TYPE_FLOAT || c->leaf_type == KYMO_TYPE_DOUBLE;
+
+    if (!real || c->many_reals || c->no_dict || n < REALS_ROWS_MIN)
+        return 1;
+    int rc = room_for_rows(w, n);
+    if (rc == 0)
+        rc = parquet_reals_number(&c->reals, &c->leaf, in->values, in->valid, n, c->leaf_type == KYMO_TYPE_FLOAT,
+                                  w->ids);
+    if (rc < 0)
+        return kymo_err_set(err, rc, "column %s: no memory for its dictionary", c->column->name);
+    if (rc > 0) {
+        c->many_reals = true;
+        return 1;
+    }
+    const struct parquet_column by_index = {.index = w->ids};
+    rc = rows_by_index(c, w, &by_index, n, err);
+    /* The array is the next column's too. */
+    struct parquet_index *x = index_of(w, w->ids);
+    if (x)
+        x->key = NULL;
+    return rc;
+}
+
 static int rows_by_value(struct parquet_chunk *c, struct parquet_work *w, const struct parquet_column *in, size_t n,
                          struct kymo_err *err)
 {
     struct parquet_page page = {.rows = (uint32_t)n, .levels = (uint32_t)n};
     const void *v = in->values;
-    int rc = 0;
+    int rc = reals_by_index(c, w, in, n, err);
 
+    if (rc <= 0)
+        return rc;
+    rc = 0;
     if (in->valid && memchr(in->valid, 0, n)) {
         rc = pick_valid(c, w, in, n, &page);
         v = w->values;
@@ -619,13 +759,7 @@ static int rows_by_value(struct parquet_chunk *c, struct parquet_work *w, const 
         c->unsorted = true;
         rc = parquet_chunk_add_null(c, n);
     } else if (rc == 0) {
-        bound_values(c, &page, v, n - page.nulls);
-        kymo_buf_reset(&w->body);
-        rc = append_defs(c, &w->body, &page, in->valid);
-        if (rc == 0)
-            rc = append_values(c, &w->body, v, n - page.nulls, &page.encoding);
-        if (rc == 0)
-            rc = parquet_chunk_add(c, w, page);
+        rc = value_page(c, w, in, v, page);
     }
     return rc < 0 ? kymo_err_set(err, rc, "column %s: cannot encode a page", c->column->name) : 0;
 }

@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "formats/parquet/parquet_dict.h"
 #include "formats/parquet/parquet_index.h"
+#include "formats/parquet/parquet_reals.h"
 #include "formats/parquet/parquet_writer.h"
 
 #define PARQUET_DICT_PAGE_MAX (8u << 20)          /* bytes; more, and the chunk goes on without dictionary */
@@ -22,6 +23,7 @@
 #define PARQUET_CHUNK_PAGES_MAX (1u << 24)
 #define PARQUET_LIST_MAX (1u << 20) /* elements of one list */
 #define PARQUET_WORK_INDEXES 8
+#define PARQUET_WORK_MADE 8
 #define PARQUET_WORK_VALUES_MAX ((size_t)1 << 22) /* levels or values of one page */
 
 /* Parquet's numbers. */
@@ -58,10 +60,24 @@ struct parquet_chunk {
     uint32_t *used; /* number, by number in the row group's dictionary */
     size_t used_count, used_cap;
     size_t dict_bytes;
-    bool no_dict;     /* the rest of the chunk is written without */
-    bool unsorted;    /* values did not ascend, or were not given as such */
-    uint64_t last;    /* value of the last row, while sorted */
-    unsigned raw_run; /* pages to store without trying zstd */
+    bool no_dict;                /* the rest of the chunk is written without */
+    bool unsorted;               /* values did not ascend, or were not given as such */
+    uint64_t last;               /* value of the last row, while sorted */
+    unsigned raw_run;            /* pages to store without trying zstd */
+    struct parquet_reals *reals; /* of reals given as such; NULL: none yet */
+    bool many_reals;             /* they were too many */
+};
+
+/* A body made from an array of values: a column of the same type and levels that is given the same array copies it. */
+struct parquet_made {
+    const void *values;
+    const uint8_t *valid;
+    enum kymo_type type;
+    bool levels;
+    enum parquet_encoding encoding;
+    const struct kymo_buf *buf; /* as in struct parquet_body */
+    size_t off, len;
+    uint32_t raw_len;
 };
 
 /* What all columns of a writer share. */
@@ -74,6 +90,8 @@ struct parquet_work {
     size_t values_cap;
     struct parquet_index index[PARQUET_WORK_INDEXES];
     size_t index_count, index_next;
+    struct parquet_made made[PARQUET_WORK_MADE];
+    size_t made_count;
 };
 
 int parquet_work_init(struct parquet_work *w, int zstd_level) KYMO_MUST_CHECK;

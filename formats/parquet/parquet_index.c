@@ -25,12 +25,15 @@ void parquet_index_done(struct parquet_index *x)
 }
 
 /* Null plus 1 is 0, so that it needs no case of its own. */
-static uint32_t need_of(const uint32_t *index, size_t n)
+static uint32_t need_of(const uint32_t *index, size_t n, uint32_t *ret_least)
 {
-    uint32_t need = 0;
+    uint32_t need = 0, least = UINT32_MAX;
 
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         need = index[i] + 1 > need ? index[i] + 1 : need;
+        least = index[i] + 1 < least ? index[i] + 1 : least;
+    }
+    *ret_least = least;
     return need;
 }
 
@@ -74,18 +77,30 @@ static void take_apart(struct parquet_index *x, const uint32_t *index, size_t n)
     x->distinct = distinct;
 }
 
+static void take_one(struct parquet_index *x, uint32_t id, size_t n)
+{
+    x->ids[0] = id;
+    x->counts[0] = (uint32_t)n;
+    x->distinct = 1;
+    memset(x->place, 0, n * sizeof *x->place);
+}
+
 int parquet_index_build(struct parquet_index *x, const uint32_t *index, size_t n, size_t limit)
 {
     x->key = NULL;
     x->n = n;
     x->distinct = x->body_count = 0;
-    x->need = need_of(index, n);
+    uint32_t least;
+    x->need = need_of(index, n, &least);
     if (x->need > limit)
         return -EINVAL;
     int rc = room(x, n);
     if (rc < 0)
         return rc;
-    take_apart(x, index, n);
+    if (n > 0 && least == x->need)
+        take_one(x, index[0], n);
+    else
+        take_apart(x, index, n);
     x->key = index;
     return 0;
 }

@@ -46,7 +46,7 @@ void parquet_work_done(struct parquet_work *w)
 
 void parquet_work_page(struct parquet_work *w)
 {
-    w->index_count = w->index_next = 0;
+    w->index_count = w->index_next = w->made_count = 0;
 }
 
 /* A zstd frame of raw blocks: valid for every reader, at the cost of a copy. */

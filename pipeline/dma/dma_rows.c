@@ -9,7 +9,7 @@
 #include "pipeline/formulas/formulas.h"
 #include "pipeline/input.h"
 
-#define BATCH 16384
+#define BATCH PARQUET_BATCH_MAX /* one page, which the writer takes as it is */
 #define TEXT_MAX 4096
 #define KEYS_PER_SET 10 /* strays, and dynamic transfers by two memories of three */
 #define MEMORIES 3

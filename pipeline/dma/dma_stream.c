@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/alloc.h"
+#include "formats/ntff/record_decode.h"
 #include "pipeline/rings/ledger.h"
 #include "pipeline/rings/ring_io.h"
 
@@ -200,7 +201,7 @@ static int note_gap(struct dma_stream *s, uint64_t ps, struct kymo_err *err)
 static int take(struct dma_stream *s, const uint8_t *bytes, struct kymo_err *err)
 {
     struct record rec;
-    record_decode(bytes, &rec);
+    record_decode_inline(bytes, &rec);
     bool gap = s->pending_gap || rec.sw_overflow;
     s->pending_gap = rec.hw_overflow;
     uint64_t ps = rec.kind == RECORD_DMA ? timebase_correct(s->clock, rec.ts_ps) : rec.ts_ps;

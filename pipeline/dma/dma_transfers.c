@@ -118,14 +118,26 @@ static void close_one(struct group *g, uint32_t index)
         }
 }
 
+static uint32_t find_open(const struct dma_transfers *t, uint32_t group, uint64_t entry)
+{
+    const struct group *g = &t->groups[group];
+    for (size_t i = g->count; i-- > 0;)
+        if (t->pool[g->open[i]].entry == entry)
+            return g->open[i];
+    return UINT32_MAX;
+}
+
+bool dma_transfers_open(const struct dma_transfers *t, uint32_t group, uint64_t entry)
+{
+    return find_open(t, group, entry) != UINT32_MAX;
+}
+
 static int find(struct dma_transfers *t, const struct dma_transfer *proto, uint32_t *ret, struct kymo_err *err)
 {
     struct group *g = &t->groups[proto->group];
-    for (size_t i = g->count; i-- > 0;)
-        if (t->pool[g->open[i]].entry == proto->entry) {
-            *ret = g->open[i];
-            return 0;
-        }
+    *ret = find_open(t, proto->group, proto->entry);
+    if (*ret != UINT32_MAX)
+        return 0;
     if (g->count == DMA_TRANSFERS_GROUP_MAX) {
         t->forced++;
         uint32_t oldest = g->open[0];

@@ -47,6 +47,8 @@ int dma_transfers_new(uint32_t groups, dma_transfers_sink sink, void *ctx, struc
                       struct kymo_err *err) KYMO_MUST_CHECK;
 struct dma_transfers *dma_transfers_free(struct dma_transfers *t);
 
+/* Whether this transfer is open: its packets need no prototype. */
+bool dma_transfers_open(const struct dma_transfers *t, uint32_t group, uint64_t entry);
 /* One packet of the transfer that proto names by group and entry; proto's other fields count when it is new. partial:
  * start, end and bytes are not given. */
 int dma_transfers_add(struct dma_transfers *t, const struct dma_transfer *proto, bool partial, int64_t start,

@@ -117,6 +117,28 @@ static int take(struct collect *c, const struct instr_event *e, struct kymo_err 
     return add_trigger(c, e, number, err);
 }
 
+static bool lost_some(const struct scan *s, unsigned pcore)
+{
+    for (size_t i = 0; i < s->count; i++)
+        if (s->rings[i].ring.kind == NTFF__RING_KIND__RING_INSTRUCTION && s->rings[i].ring.pcore_idx == pcore &&
+            s->rings[i].gaps)
+            return true;
+    return false;
+}
+
+/* Engines without a trigger in the trace have nothing to say, but for what they may have lost. */
+static void skip_others(const struct job *j, struct instr_stream *stream)
+{
+    bool wanted[INPUT_CORES_MAX][KYMO_ENGINE_MAX] = {{false}};
+    for (size_t i = 0; i < j->statics.count; i++)
+        if (j->statics.rows[i].trigger)
+            wanted[j->statics.rows[i].pcore][j->statics.rows[i].engine] = true;
+    for (unsigned pcore = 0; pcore < INPUT_CORES_MAX; pcore++)
+        for (unsigned e = 0; e < KYMO_ENGINE_MAX; e++)
+            if (!wanted[pcore][e] && !lost_some(&j->scan, pcore))
+                instr_stream_skip(stream, pcore, (enum kymo_engine)e);
+}
+
 static int open_results(struct job *j, struct collect *c, struct kymo_err *err)
 {
     static const struct job_trigger none = {0};
@@ -148,6 +170,7 @@ int dma_triggers_collect(struct dma_triggers *t, struct job *j, struct kymo_err 
     int r = instr_stream_open(j->in, &j->scan, &j->statics, &j->timeline, &stream, err);
     if (r < 0)
         return r;
+    skip_others(j, stream);
     const struct instr_event *e;
     while ((r = instr_stream_next(stream, &e, err)) > 0) {
         r = take(&c, e, err);

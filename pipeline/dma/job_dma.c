@@ -22,7 +22,9 @@ struct pass {
     struct job *j;
     struct dma_triggers triggers;
     struct dma_transfers *transfers;
+    struct dma_transfer proto;
     struct source *sources;
+    uint64_t *keys; /* by source: key of its next event; UINT64_MAX at its end, or so late */
     size_t source_count;
     struct dma_assign *assigns; /* by hardware queue */
     bool *assigned;             /* assigns[i] is in use */
@@ -82,6 +84,13 @@ static int write_transfer(void *ctx, const struct dma_transfer *t, bool complete
     return spill_put(j->triggers[t->pcore][t->trigger_engine], t->trigger_number, &result, err);
 }
 
+static uint32_t row_key_of(const struct dma_queues *q, const struct dma_trigger *t)
+{
+    return t->kind == DMA_TRIGGER_BLOCK
+               ? dma_rows_key_block(q, t->block)
+               : dma_rows_key_dynamic(q, t->set, (enum dma_memory)t->from, (enum dma_memory)t->to);
+}
+
 static struct dma_transfer transfer_of(const struct pass *p, const struct dma_trigger *t, uint64_t entry,
                                        uint32_t queue)
 {
@@ -90,8 +99,7 @@ static struct dma_transfer transfer_of(const struct pass *p, const struct dma_tr
     return (struct dma_transfer){
         .entry = entry,
         .group = q->sets[t->set].group,
-        .key = block ? dma_rows_key_block(q, t->block)
-                     : dma_rows_key_dynamic(q, t->set, (enum dma_memory)t->from, (enum dma_memory)t->to),
+        .key = row_key_of(q, t),
         .set = t->set,
         .block = block ? t->block : DMA_NONE,
         .dge_engines = t->dge_engines,
@@ -106,6 +114,19 @@ static struct dma_transfer transfer_of(const struct pass *p, const struct dma_tr
         .trigger_start = timebase_ns(&p->j->timebase, t->start_ps),
         .trigger_end = timebase_ns(&p->j->timebase, t->end_ps),
     };
+}
+
+/* What a packet is added with: all that is known of its transfer when it is the first. */
+static const struct dma_transfer *proto_of(struct pass *p, const struct dma_trigger *t, uint64_t entry, uint32_t queue)
+{
+    uint32_t group = p->j->queues.sets[t->set].group;
+    if (dma_transfers_open(p->transfers, group, entry)) {
+        p->proto.group = group;
+        p->proto.entry = entry;
+    } else {
+        p->proto = transfer_of(p, t, entry, queue);
+    }
+    return &p->proto;
 }
 
 static struct summary_flow flow_of(const struct pass *p, const struct dma_trigger *t)
@@ -160,10 +181,9 @@ static int take_partial(struct pass *p, const struct source *s, const struct dma
     bool moved;
     int r = assign(p, e, phys, &t, &entry, &moved, err);
     if (r > 0) {
-        struct dma_transfer proto = transfer_of(p, &t, entry, e->queue);
         int64_t id;
         int32_t index;
-        r = dma_transfers_add(p->transfers, &proto, true, 0, 0, 0, &id, &index, err);
+        r = dma_transfers_add(p->transfers, proto_of(p, &t, entry, e->queue), true, 0, 0, 0, &id, &index, err);
     }
     if (moved)
         close_left_behind(p, phys, e->has_start ? e->start_ps : e->end_ps);
@@ -216,11 +236,10 @@ static int take_whole(struct pass *p, const struct source *s, const struct dma_e
     bool moved;
     int r = assign(p, e, row.phys, &t, &entry, &moved, err);
     if (r > 0) {
-        struct dma_transfer proto = transfer_of(p, &t, entry, e->queue);
         flow = flow_of(p, &t);
-        row.key = proto.key;
-        r = dma_transfers_add(p->transfers, &proto, false, row.start, row.end, row.bytes, &row.transfer, &row.index,
-                              err);
+        row.key = row_key_of(&j->queues, &t);
+        r = dma_transfers_add(p->transfers, proto_of(p, &t, entry, e->queue), false, row.start, row.end, row.bytes,
+                              &row.transfer, &row.index, err);
     } else if (r == 0) {
         r = take_alone(p, s, e, &row, &flow, err);
     }
@@ -274,21 +293,40 @@ static int take(struct pass *p, struct source *s, struct kymo_err *err)
     return r < 0 ? r : 0;
 }
 
+/* The source whose event is next; of several at one time the first. NULL: all are at their end. */
+static struct source *earliest(struct pass *p)
+{
+    const uint64_t *keys = p->keys;
+    uint64_t least = keys[0];
+    size_t best = 0;
+    for (size_t i = 1; i < p->source_count; i++) {
+        best = keys[i] < least ? i : best;
+        least = keys[i] < least ? keys[i] : least;
+    }
+    if (least < UINT64_MAX)
+        return &p->sources[best];
+    for (size_t i = 0; i < p->source_count; i++)
+        if (p->sources[i].next)
+            return &p->sources[i];
+    return NULL;
+}
+
+static uint64_t key_of(const struct source *s)
+{
+    return s->next ? s->next->key : UINT64_MAX;
+}
+
 static int merge(struct pass *p, struct kymo_err *err)
 {
-    for (;;) {
-        struct source *best = NULL;
-        for (size_t i = 0; i < p->source_count; i++) {
-            struct source *s = &p->sources[i];
-            if (s->next && (!best || s->next->key < best->next->key))
-                best = s;
-        }
-        if (!best)
-            return dma_transfers_finish(p->transfers, err);
-        int r = take(p, best, err);
-        if (r < 0)
-            return r;
+    for (size_t i = 0; i < p->source_count; i++)
+        p->keys[i] = key_of(&p->sources[i]);
+    struct source *s;
+    int r = 0;
+    while (r == 0 && (s = earliest(p))) {
+        r = take(p, s, err);
+        p->keys[s - p->sources] = key_of(s);
     }
+    return r < 0 ? r : dma_transfers_finish(p->transfers, err);
 }
 
 static int open_sources(struct pass *p, struct kymo_err *err)
@@ -376,6 +414,7 @@ static void pass_done(struct pass *p)
     dma_transfers_free(p->transfers);
     dma_triggers_done(&p->triggers);
     kymo_free(p->sources);
+    kymo_free(p->keys);
     kymo_free(p->assigns);
     kymo_free(p->assigned);
 }
@@ -393,9 +432,10 @@ static int run(struct pass *p, struct kymo_err *err)
 {
     struct job *j = p->j;
     p->sources = KYMO_NEW_ARRAY(struct source, j->scan.count + 1);
+    p->keys = KYMO_NEW_ARRAY(uint64_t, j->scan.count + 1);
     p->assigns = KYMO_NEW_ARRAY(struct dma_assign, DMA_PHYS_MAX);
     p->assigned = KYMO_NEW_ARRAY(bool, DMA_PHYS_MAX);
-    if (!p->sources || !p->assigns || !p->assigned)
+    if (!p->sources || !p->keys || !p->assigns || !p->assigned)
         return kymo_err_set(err, -ENOMEM, "no memory for the DMA rings");
     int r = open_sources(p, err);
     if (r < 0 || !p->source_count)

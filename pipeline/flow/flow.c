@@ -1,7 +1,6 @@
 #include "pipeline/flow/flow.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "pipeline/flow/flow_cc.h"
@@ -43,8 +42,8 @@ struct core {
     struct flow_core *flow;
     struct written written[256]; /* by semaphore */
     struct spill *records;
-    struct held held[REORDER];
-    size_t held_count;
+    struct held held[REORDER]; /* a circle */
+    size_t held_first, held_count;
     uint32_t gaps; /* of the record spilled last */
     struct spill_reader reader;
     const struct spilled *next; /* NULL: at the end */
@@ -150,14 +149,20 @@ static int take_collectives(void *ctx, const struct consumer_collective *rows, s
     return r;
 }
 
+static struct held *held_at(struct core *c, size_t at)
+{
+    return &c->held[(c->held_first + at) % REORDER];
+}
+
 static int spill_first(struct core *c, struct kymo_err *err)
 {
-    struct held *h = &c->held[0];
+    struct held *h = held_at(c, 0);
     if (h->gaps > c->gaps)
         h->rec.flags |= AFTER_LOSS;
     c->gaps = h->gaps > c->gaps ? h->gaps : c->gaps;
     int r = spill_append(c->records, &h->rec, err);
-    memmove(h, h + 1, --c->held_count * sizeof *h);
+    c->held_first = (c->held_first + 1) % REORDER;
+    c->held_count--;
     return r;
 }
 
@@ -165,9 +170,9 @@ static int take_semaphore(struct core *c, const struct consumer_semaphore *s, st
 {
     int r = c->held_count == REORDER ? spill_first(c, err) : 0;
     size_t at = c->held_count++;
-    for (; at > 0 && c->held[at - 1].position > s->position; at--)
-        c->held[at] = c->held[at - 1];
-    c->held[at] = (struct held){
+    for (; at > 0 && held_at(c, at - 1)->position > s->position; at--)
+        *held_at(c, at) = *held_at(c, at - 1);
+    *held_at(c, at) = (struct held){
         .rec = {s->ps, s->value, s->mode, s->index, s->source, s->is_semaphore ? IS_SEMAPHORE : 0},
         .position = s->position,
         .gaps = s->gaps,

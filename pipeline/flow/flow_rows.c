@@ -6,8 +6,8 @@
 
 #include "base/alloc.h"
 
-#define EDGES 16384
-#define WAITS 8192
+#define EDGES PARQUET_BATCH_MAX /* one page, which the writer takes as it is */
+#define WAITS PARQUET_BATCH_MAX
 
 struct edges {
     struct parquet_writer *writer;

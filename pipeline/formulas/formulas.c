@@ -59,11 +59,6 @@ double formulas_bandwidth_percent(double bytes, int64_t time_ns, double hbm_peak
     return formulas_percent(bytes, (double)time_ns * 1e-9 * hbm_peak);
 }
 
-double formulas_bytes_per_second(uint64_t bytes, int64_t duration_ns)
-{
-    return formulas_ratio((double)bytes * 1e9, (double)duration_ns);
-}
-
 uint64_t formulas_cycles(int64_t time_ns, double clock_ghz)
 {
     return time_ns > 0 ? (uint64_t)((double)time_ns * clock_ghz + 0.5) : 0;

@@ -31,7 +31,10 @@ double formulas_max_achievable_percent(double useful_flops, double hbm_bytes, do
 double formulas_arithmetic_intensity(double hardware_flops, double transpose_flops, double hbm_bytes);
 /* bytes / time / peak, percent: mbu. */
 double formulas_bandwidth_percent(double bytes, int64_t time_ns, double hbm_peak);
-double formulas_bytes_per_second(uint64_t bytes, int64_t duration_ns);
+static inline double formulas_bytes_per_second(uint64_t bytes, int64_t duration_ns)
+{
+    return duration_ns > 0 ? (double)bytes * 1e9 / (double)duration_ns : 0;
+}
 uint64_t formulas_cycles(int64_t time_ns, double clock_ghz); /* rounded to the nearest */
 
 /* Collectives: max(in, out) / duration, bytes per second. */

@@ -35,17 +35,50 @@ static int by_length(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* The k-th smallest of v, whose order is lost: what a full list needs again and again without the rest being sorted. */
+static int64_t pick(int64_t *v, size_t n, size_t k)
+{
+    size_t low = 0, high = n - 1;
+    while (low < high) {
+        int64_t middle = v[low + (high - low) / 2];
+        size_t i = low, j = high;
+        for (;; i++, j--) {
+            while (v[i] < middle)
+                i++;
+            while (v[j] > middle)
+                j--;
+            if (i >= j)
+                break;
+            int64_t swap = v[i];
+            v[i] = v[j];
+            v[j] = swap;
+        }
+        if (k <= j)
+            high = j;
+        else
+            low = j + 1;
+    }
+    return v[k];
+}
+
+static int64_t kth(int64_t *v, size_t n, size_t k)
+{
+    if (n <= INTERVALS_MAX)
+        return pick(v, n, k);
+    qsort(v, n, sizeof *v, by_length);
+    return v[k];
+}
+
 /* Joins the neighbours with the smallest gaps until `left` spans are there; gaps is room for as many as there are. */
 static size_t coarsen(struct interval *list, size_t n, size_t left, int64_t *gaps)
 {
     for (size_t i = 0; i + 1 < n; i++)
         gaps[i] = list[i + 1].start - list[i].end;
-    qsort(gaps, n - 1, sizeof *gaps, by_length);
     /* Gaps of exactly the threshold are joined only as far as needed, from the front. */
     size_t joins = n - left, below = 0;
-    int64_t threshold = gaps[joins - 1];
-    while (below < joins && gaps[below] < threshold)
-        below++;
+    int64_t threshold = kth(gaps, n - 1, joins - 1);
+    for (size_t i = 0; i + 1 < n; i++)
+        below += gaps[i] < threshold;
     size_t ties = joins - below, kept = 0;
     for (size_t i = 1; i < n; i++) {
         int64_t gap = list[i].start - list[kept].end;

@@ -24,6 +24,12 @@ static unsigned __int128 parts_of(double rate)
     return parts < 0x1p63 ? (uint64_t)parts : (unsigned __int128)parts;
 }
 
+/* Most sums fit the machine's own numbers, which become doubles without a call. */
+static double real_of(unsigned __int128 parts)
+{
+    return (parts >> 63 ? (double)parts : (double)(int64_t)parts) / PARTS;
+}
+
 /* Everything of the instant `now` is known. */
 static int leave_instant(struct rates *r, int64_t next, struct kymo_err *err)
 {
@@ -34,10 +40,10 @@ static int leave_instant(struct rates *r, int64_t next, struct kymo_err *err)
             continue;
         struct rates_point p = {.at = r->now,
                                 .lane = lane,
-                                .rate = (double)a->rate / PARTS,
+                                .rate = real_of(a->rate),
                                 .total = a->total,
                                 .has_second = b->touched,
-                                .second_rate = (double)b->rate / PARTS,
+                                .second_rate = real_of(b->rate),
                                 .second_total = b->total};
         a->touched = b->touched = false;
         rc = r->sink(r->ctx, &p, err);

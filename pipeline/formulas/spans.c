@@ -16,12 +16,14 @@ void spans_done(struct spans *s)
     *s = (struct spans){.max = s->max};
 }
 
-/* First open span whose end is not before t. Most spans come last, so that is tried first. */
+/* First open span whose end is not before t. Most spans come last or touch the last, so that is tried first. */
 static size_t first_reaching(const struct spans *s, int64_t t)
 {
     size_t lo = s->first, hi = s->first + s->count;
     if (s->count && s->open[hi - 1].end < t)
         return hi;
+    if (s->count && s->open[hi - 1].start <= t)
+        return hi - 1;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
         if (s->open[mid].end < t)
@@ -78,6 +80,8 @@ int spans_add(struct spans *s, int64_t start, int64_t end)
             into->end = s->open[next].end;
         next++;
     }
+    if (next == at + 1)
+        return 0;
     memmove(s->open + at + 1, s->open + next, (stop - next) * sizeof *s->open);
     s->count -= next - at - 1;
     return 0;

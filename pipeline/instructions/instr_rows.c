@@ -8,7 +8,8 @@
 #include "base/alloc.h"
 #include "pipeline/instructions/instr_source.h"
 
-#define BATCH 16384
+/* One page: the writer takes it as it is, and takes the index apart once for all columns. */
+#define BATCH PARQUET_BATCH_MAX
 #define TEXT_MAX 2048
 
 struct instr_rows {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "formats/ntff/record_decode.h"
 #include "pipeline/rings/ring_io.h"
 
 #define DGE_WINDOW 1024 /* DGE records whose instruction is not out yet; more than the pairing window holds */
@@ -101,7 +102,7 @@ static bool wanted(const struct input *in, const struct scan_ring *r)
 static int open_source(struct instr_stream *s, uint32_t ring, struct kymo_err *err)
 {
     struct source *source = &s->sources[s->source_count++];
-    ring_io_init(&source->io, s->in->ntff, ring);
+    ring_io_init_shared(&source->io, s->in->ntff, ring);
     source->indexes = KYMO_NEW_ARRAY(struct index, RING_IO_SLOTS);
     if (!source->indexes)
         return kymo_err_set(err, -ENOMEM, "no memory for the instruction stream");
@@ -134,6 +135,13 @@ int instr_stream_open(const struct input *in, const struct scan *scan, const str
     }
     *ret = KYMO_TAKE(s);
     return 0;
+}
+
+void instr_stream_skip(struct instr_stream *s, unsigned pcore, enum kymo_engine engine)
+{
+    for (size_t i = 0; i < s->cursor_count; i++)
+        if (s->cursors[i].pcore == pcore && s->cursors[i].engine == engine)
+            s->cursors[i].finished = true;
 }
 
 static void attach_dge(struct cursor *c, const struct pair_event *p, struct instr_event *e)
@@ -188,7 +196,7 @@ static void note_gap(struct instr_stream *s, struct cursor *c)
 static void take(struct instr_stream *s, struct cursor *c, const uint8_t *bytes, uint64_t index)
 {
     struct record rec;
-    record_decode(bytes, &rec);
+    record_decode_inline(bytes, &rec);
     switch (rec.kind) {
     case RECORD_INSTRUCTION_START:
         pair_start(&c->pair, rec.u.start.pc, rec.ts_ps, index, rec.u.start.event_wait_cycles);

@@ -34,6 +34,8 @@ struct instr_stream;
 
 int instr_stream_open(const struct input *in, const struct scan *scan, const struct statics *statics,
                       const struct timeline *timeline, struct instr_stream **ret, struct kymo_err *err) KYMO_MUST_CHECK;
+/* Before the first event: leaves an engine's events and loss marks out. */
+void instr_stream_skip(struct instr_stream *s, unsigned pcore, enum kymo_engine engine);
 struct instr_stream *instr_stream_free(struct instr_stream *s);
 void instr_stream_freep(struct instr_stream **s);
 /* 1 and *ret (valid until the next call), 0 at the end, negative on failure. */

@@ -112,8 +112,8 @@ static int add_outside(struct statics *s, struct statics_space *space, unsigned 
                        const uint64_t *pcs, struct kymo_err *err)
 {
     size_t n = 0;
-    for (uint32_t pc = 0; pc < SCAN_PCS; pc++)
-        n += scan_pc_seen(pcs, pc) && low_slot(space, pc) < 0;
+    for (uint32_t pc = scan_next_pc(pcs, 0); pc < SCAN_PCS; pc = scan_next_pc(pcs, pc + 1))
+        n += low_slot(space, pc) < 0;
     space->outside_row = (uint32_t)s->count;
     space->outside_count = n;
     if (!n)
@@ -122,8 +122,8 @@ static int add_outside(struct statics *s, struct statics_space *space, unsigned 
     if (!space->outside)
         return kymo_err_set(err, -ENOMEM, "no memory for %zu program counters", n);
     n = 0;
-    for (uint32_t pc = 0; pc < SCAN_PCS; pc++) {
-        if (!scan_pc_seen(pcs, pc) || low_slot(space, pc) >= 0)
+    for (uint32_t pc = scan_next_pc(pcs, 0); pc < SCAN_PCS; pc = scan_next_pc(pcs, pc + 1)) {
+        if (low_slot(space, pc) >= 0)
             continue;
         space->outside[n++] = pc;
         struct static_row row = {.slot = -1,

@@ -7,6 +7,7 @@
 
 struct level {
     int64_t width, current; /* number of the bucket that is open */
+    int64_t until;          /* where it ends */
     struct lod_row *rows;   /* by track; count 0: nothing yet in this bucket */
     uint32_t *open;         /* tracks with something */
     size_t open_count;
@@ -51,7 +52,7 @@ int lod_open(const char *dir, const struct lod_plan *plan, size_t tracks, struct
     for (unsigned i = 0; i < l->count && r == 0; i++) {
         struct level *v = &l->levels[i];
         v->width = plan->width[i];
-        v->current = INT64_MIN;
+        v->current = v->until = INT64_MIN;
         v->rows = KYMO_NEW_ARRAY(struct lod_row, tracks + 1);
         v->open = KYMO_NEW_ARRAY(uint32_t, tracks + 1);
         r = v->rows && v->open ? spill_open(dir, sizeof(struct lod_row), &v->done, err)
@@ -114,12 +115,12 @@ static int close_bucket(struct lod *l, unsigned number, struct kymo_err *err)
 static int put(struct lod *l, unsigned number, const struct lod_row *row, struct kymo_err *err)
 {
     struct level *v = &l->levels[number];
-    int64_t bucket = row->start / v->width - (row->start % v->width < 0);
-    if (bucket > v->current) {
+    if (row->start >= v->until) {
         int r = close_bucket(l, number, err);
         if (r < 0)
             return r;
-        v->current = bucket;
+        v->current = row->start / v->width - (row->start % v->width < 0);
+        v->until = v->current < INT64_MAX / v->width ? (v->current + 1) * v->width : INT64_MAX;
     }
     struct lod_row *mine = &v->rows[row->track];
     if (mine->count) {

@@ -6,9 +6,16 @@
 
 void ring_io_init(struct ring_io *io, const struct ntff_reader *reader, size_t ring)
 {
-    *io = (struct ring_io){.reader = reader, .ring = ring, .records = ntff_reader_ring(reader, ring)->records};
+    *io = (struct ring_io){
+        .reader = reader, .ring = ring, .records = ntff_reader_ring(reader, ring)->records, .count = 1};
     for (unsigned i = 0; i < RING_IO_SLOTS; i++)
         io->slots[i].chunk = UINT64_MAX;
+}
+
+void ring_io_init_shared(struct ring_io *io, const struct ntff_reader *reader, size_t ring)
+{
+    ring_io_init(io, reader, ring);
+    io->count = RING_IO_SLOTS;
 }
 
 void ring_io_done(struct ring_io *io)
@@ -27,7 +34,7 @@ int ring_io_chunk(struct ring_io *io, uint64_t chunk, const uint8_t **ret, size_
         return 0;
     }
     size_t n = io->records - first < RING_IO_CHUNK ? (size_t)(io->records - first) : RING_IO_CHUNK;
-    unsigned i = (unsigned)(chunk % RING_IO_SLOTS);
+    unsigned i = (unsigned)(chunk % io->count);
     if (io->slots[i].chunk != chunk) {
         if (!io->slots[i].data && !(io->slots[i].data = kymo_malloc((size_t)RING_IO_CHUNK * KYMO_RECORD_SIZE)))
             return kymo_err_set(err, -ENOMEM, "no memory for a chunk of records");

@@ -1,6 +1,7 @@
 /*
- * Reads one ring in chunks through a small cache, so that several cursors over the same ring near the same place share
- * what was read. Not thread-safe.
+ * Reads one ring in chunks. Chunks are small enough that those of all rings that are merged stay in the processor's
+ * cache. A shared one keeps the last few, so that several cursors over the same ring near the same place share what was
+ * read. Not thread-safe.
  */
 #ifndef KYMO_PIPELINE_RING_IO_H
 #define KYMO_PIPELINE_RING_IO_H
@@ -11,13 +12,14 @@
 #include "formats/ntff/ntff_reader.h"
 #include "formats/ntff/record.h"
 
-#define RING_IO_CHUNK 16384 /* records: 256 KiB */
-#define RING_IO_SLOTS 4
+#define RING_IO_CHUNK 2048 /* records: 32 KiB */
+#define RING_IO_SLOTS 32
 
 struct ring_io {
     const struct ntff_reader *reader;
     size_t ring;
     uint64_t records;
+    unsigned count; /* of slots in use */
     struct {
         uint8_t *data;
         uint64_t chunk; /* UINT64_MAX: empty */
@@ -25,6 +27,7 @@ struct ring_io {
 };
 
 void ring_io_init(struct ring_io *io, const struct ntff_reader *reader, size_t ring);
+void ring_io_init_shared(struct ring_io *io, const struct ntff_reader *reader, size_t ring);
 void ring_io_done(struct ring_io *io);
 /* Records [chunk * RING_IO_CHUNK, ...): *ret_n of them, 0 beyond the end. *ret is valid until the next call on io. */
 int ring_io_chunk(struct ring_io *io, uint64_t chunk, const uint8_t **ret, size_t *ret_n,

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "formats/ntff/notice.h"
+#include "formats/ntff/record_decode.h"
 #include "pipeline/rings/ring_io.h"
 
 #define PC_WORDS (SCAN_PCS / 64)
@@ -100,7 +101,7 @@ static int note_record(struct walk *w, const uint8_t *bytes, struct kymo_err *er
 {
     struct scan_ring *r = w->r;
     struct record rec;
-    record_decode(bytes, &rec);
+    record_decode_inline(bytes, &rec);
     uint64_t ps = timebase_correct(r->clocks.by_type[rec.type], rec.ts_ps);
     if (w->pending_gap || rec.sw_overflow) {
         int e = note_gap(w, ps, err);

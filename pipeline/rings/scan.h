@@ -68,4 +68,12 @@ static inline bool scan_pc_seen(const uint64_t *map, uint32_t pc)
     return map[pc / 64] >> (pc % 64) & 1;
 }
 
+/* The first counter seen from pc on; SCAN_PCS: none. */
+static inline uint32_t scan_next_pc(const uint64_t *map, uint32_t pc)
+{
+    while (pc < SCAN_PCS && !(map[pc / 64] >> (pc % 64)))
+        pc = (pc | 63) + 1;
+    return pc < SCAN_PCS ? pc + (uint32_t)__builtin_ctzll(map[pc / 64] >> (pc % 64)) : SCAN_PCS;
+}
+
 #endif

@@ -9,8 +9,8 @@
 #include "pipeline/job.h"
 
 #define SOURCES (KYMO_ENGINE_MAX + 1) /* the engines, and AXI */
-#define BATCH 16384
-#define NAMES 512 /* 256 semaphores, 256 events */
+#define BATCH PARQUET_BATCH_MAX       /* one page, which the writer takes as it is */
+#define NAMES 512                     /* 256 semaphores, 256 events */
 
 struct table {
     struct parquet_writer *writer;

@@ -6,6 +6,7 @@
 
 #include "arch/layout.h"
 #include "base/alloc.h"
+#include "formats/ntff/record_decode.h"
 #include "pipeline/job.h"
 #include "pipeline/rings/ring_io.h"
 
@@ -62,7 +63,7 @@ static void take_record(struct cursor *c, const uint8_t *rec, uint64_t position)
     struct record one;
     c->gaps += ring_io_lost_before(rec);
     if (source_of(rec) == c->source) {
-        record_decode(rec, &one);
+        record_decode_inline(rec, &one);
         c->places[c->count] = (struct place){timebase_correct(c->clock, one.ts_ps), position, c->gaps};
         memcpy(c->records + c->count++ * KYMO_RECORD_SIZE, rec, KYMO_RECORD_SIZE);
     }
@@ -131,7 +132,7 @@ static int merge_open(struct merge *m, const struct input *in, const struct scan
         if (!wanted(in, &scan->rings[i]))
             continue;
         struct ring_io *io = &m->ios[m->io_count];
-        ring_io_init(io, in->ntff, i);
+        ring_io_init_shared(io, in->ntff, i);
         m->ring_of_io[m->io_count++] = (uint32_t)i;
         for (unsigned s = 0; s < SOURCES; s++) {
             int r = open_cursor(m, &scan->rings[i], io, s, err);
@@ -221,7 +222,7 @@ static int run(struct job *j, struct merge *m, struct kymo_err *err)
     int r;
     while ((r = pick(m, &c, err)) > 0) {
         struct record rec;
-        record_decode(c->records + c->next * KYMO_RECORD_SIZE, &rec);
+        record_decode_inline(c->records + c->next * KYMO_RECORD_SIZE, &rec);
         const struct place *at = &c->places[c->next++];
         r = take(j, c, m->ring_of_io[c->io - m->ios], &rec, at, err);
         if (r < 0)

@@ -28,6 +28,7 @@ struct dma {
     struct rates rates; /* the second sum is HBM's */
     struct series_table *usage, *hbm_usage, *summary;
     int64_t width, current; /* of the buckets; the one being filled */
+    int64_t until;          /* where that ends */
     struct bucket buckets[RATES_LANES];
     uint64_t unsided, packets;
 };
@@ -88,10 +89,13 @@ static int end_bucket(struct dma *d, struct kymo_err *err)
 
 static int add_to_bucket(struct dma *d, const struct rates_point *p, struct kymo_err *err)
 {
-    int64_t bucket = p->at / d->width;
-    int r = bucket != d->current ? end_bucket(d, err) : 0;
+    int r = 0;
+    if (p->at >= d->until) {
+        r = end_bucket(d, err);
+        d->current = p->at / d->width;
+        d->until = d->current < INT64_MAX / d->width ? (d->current + 1) * d->width : INT64_MAX;
+    }
     struct bucket *b = &d->buckets[p->lane];
-    d->current = bucket;
     /* As the rows have them, so that a sum over the rows is this sum. */
     b->rates += (double)(float)p->rate;
     b->totals += p->total;
@@ -100,27 +104,12 @@ static int add_to_bucket(struct dma *d, const struct rates_point *p, struct kymo
     return r;
 }
 
-static int put_hbm(struct dma *d, const struct rates_point *p, struct kymo_err *err)
-{
-    series_table_int(d->hbm_usage, KYMO_HBM_USAGE_TIMESTAMP, p->at);
-    series_table_real(d->hbm_usage, KYMO_HBM_USAGE_CURRENT_THROUGHPUT, p->second_rate);
-    series_table_int(d->hbm_usage, KYMO_HBM_USAGE_TOTAL_TRANSFER_BYTES, (int64_t)p->second_total);
-    series_table_core(d->hbm_usage, p->lane);
-    series_table_real(d->hbm_usage, KYMO_HBM_USAGE_CUMULATIVE_THROUGHPUT, series_cumulative(p->second_total, p->at));
-    return series_table_end(d->hbm_usage, err);
-}
-
 static int put(void *ctx, const struct rates_point *p, struct kymo_err *err)
 {
     struct dma *d = ctx;
-    series_table_int(d->usage, KYMO_DMA_USAGE_TIMESTAMP, p->at);
-    series_table_real(d->usage, KYMO_DMA_USAGE_CURRENT_THROUGHPUT, p->rate);
-    series_table_int(d->usage, KYMO_DMA_USAGE_TOTAL_TRANSFER_BYTES, (int64_t)p->total);
-    series_table_core(d->usage, p->lane);
-    series_table_real(d->usage, KYMO_DMA_USAGE_CUMULATIVE_THROUGHPUT, series_cumulative(p->total, p->at));
-    int r = series_table_end(d->usage, err);
+    int r = series_table_rate(d->usage, p->at, p->lane, p->rate, p->total, err);
     if (r == 0 && p->has_second)
-        r = put_hbm(d, p, err);
+        r = series_table_rate(d->hbm_usage, p->at, p->lane, p->second_rate, p->second_total, err);
     return r < 0 ? r : add_to_bucket(d, p, err);
 }
 
@@ -136,6 +125,12 @@ static void release(void *c)
 
 static int open_tables(struct dma *d, struct kymo_err *err)
 {
+    static const struct series_rate_columns usage = {KYMO_DMA_USAGE_TIMESTAMP, KYMO_DMA_USAGE_CURRENT_THROUGHPUT,
+                                                     KYMO_DMA_USAGE_TOTAL_TRANSFER_BYTES,
+                                                     KYMO_DMA_USAGE_CUMULATIVE_THROUGHPUT};
+    static const struct series_rate_columns hbm = {KYMO_HBM_USAGE_TIMESTAMP, KYMO_HBM_USAGE_CURRENT_THROUGHPUT,
+                                                   KYMO_HBM_USAGE_TOTAL_TRANSFER_BYTES,
+                                                   KYMO_HBM_USAGE_CUMULATIVE_THROUGHPUT};
     const struct job *j = d->job;
     int r = series_table_open(j->dir, &j->parquet, KYMO_T_DMA_USAGE, KYMO_DMA_USAGE_PCORE_IDX, &d->usage, err);
     if (r == 0)
@@ -143,6 +138,10 @@ static int open_tables(struct dma *d, struct kymo_err *err)
     if (r == 0)
         r = series_table_open(j->dir, &j->parquet, KYMO_T_DMA_USAGE_SUMMARY, KYMO_DMA_USAGE_SUMMARY_PCORE_IDX,
                               &d->summary, err);
+    if (r == 0) {
+        series_table_rates(d->usage, &usage);
+        series_table_rates(d->hbm_usage, &hbm);
+    }
     return r;
 }
 
@@ -155,6 +154,7 @@ static int open_dma(const struct job *j, void **ret, struct kymo_err *err)
     d->width = (int64_t)j->settings.dma_usage_bucket_ns;
     if (!d->width)
         d->width = series_width(series_span(j), BUCKETS, BUCKET_LEAST_NS);
+    d->until = d->width;
     int r = rates_init(&d->rates, j->dir, put, d, err);
     if (r == 0)
         r = open_tables(d, err);

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 
 #include "base/alloc.h"
+#include "pipeline/formulas/formulas.h"
 #include "pipeline/input.h"
 
 #define BATCH 32768 /* the least that is a page of its own */
@@ -25,6 +26,10 @@ struct series_table {
     uint32_t core_ids[INPUT_CORES_MAX];
     unsigned pcore;
     size_t n;
+    struct { /* series_table_rate's columns */
+        int64_t *at, *total;
+        float *current, *cumulative;
+    } rate;
 };
 
 static size_t size_of(enum kymo_type type)
@@ -97,6 +102,14 @@ void series_table_core(struct series_table *t, unsigned pcore)
     t->core[t->n] = pcore;
 }
 
+void series_table_rates(struct series_table *t, const struct series_rate_columns *c)
+{
+    t->rate.at = t->cells[c->at].int64;
+    t->rate.total = t->cells[c->total].int64;
+    t->rate.current = t->cells[c->current].single;
+    t->rate.cumulative = t->cells[c->cumulative].single;
+}
+
 static int flush(struct series_table *t, struct kymo_err *err)
 {
     struct parquet_column c[COLUMNS_MAX] = {0};
@@ -112,6 +125,18 @@ static int flush(struct series_table *t, struct kymo_err *err)
 int series_table_end(struct series_table *t, struct kymo_err *err)
 {
     return ++t->n == BATCH ? flush(t, err) : 0;
+}
+
+int series_table_rate(struct series_table *t, int64_t at, unsigned pcore, double rate, uint64_t total,
+                      struct kymo_err *err)
+{
+    size_t i = t->n;
+    t->rate.at[i] = at;
+    t->rate.total[i] = (int64_t)total;
+    t->rate.current[i] = (float)rate;
+    t->rate.cumulative[i] = (float)formulas_bytes_per_second(total, at);
+    t->core[i] = pcore;
+    return series_table_end(t, err);
 }
 
 uint64_t series_table_rows(const struct series_table *t)

@@ -19,6 +19,14 @@ void series_table_int(struct series_table *t, unsigned column, int64_t v);
 void series_table_real(struct series_table *t, unsigned column, double v);
 void series_table_core(struct series_table *t, unsigned pcore);
 int series_table_end(struct series_table *t, struct kymo_err *err) KYMO_MUST_CHECK;
+
+/* Rates over time, of which there are many: a row's time, rate, total so far and total by time in one call. */
+struct series_rate_columns {
+    unsigned at, current, total, cumulative; /* INT64, FLOAT, INT64, FLOAT */
+};
+void series_table_rates(struct series_table *t, const struct series_rate_columns *columns); /* once, before the first */
+int series_table_rate(struct series_table *t, int64_t at, unsigned pcore, double rate, uint64_t total,
+                      struct kymo_err *err) KYMO_MUST_CHECK;
 uint64_t series_table_rows(const struct series_table *t);
 /* Frees t whatever the result. */
 int series_table_finish(struct series_table *t, struct kymo_err *err) KYMO_MUST_CHECK;

@@ -28,6 +28,8 @@ struct spill {
     size_t size, per_page;
     uint64_t count;
     struct page pages[PAGES];
+    struct page *near; /* the one used last, which holds records from near_first on; NULL: none */
+    uint64_t near_first;
 };
 
 int spill_open(const char *dir, size_t size, struct spill **ret, struct kymo_err *err)
@@ -101,12 +103,15 @@ static int load(struct spill *s, struct page *p, struct kymo_err *err)
     return kymo_file_pread_all(s->fd, p->data, have, off, s->path, err);
 }
 
-static int page_of(struct spill *s, uint64_t index, struct page **ret, struct kymo_err *err)
+/* Makes the page of a record the near one. */
+static int come_near(struct spill *s, uint64_t index, struct kymo_err *err)
 {
     uint64_t number = index / s->per_page;
     struct page *p = &s->pages[number % PAGES];
+    s->near = NULL;
+    s->near_first = number * s->per_page;
     if (p->used && p->number == number) {
-        *ret = p;
+        s->near = p;
         return 0;
     }
     if (!p->data && !(p->data = kymo_malloc(PAGE_BYTES)))
@@ -120,18 +125,28 @@ static int page_of(struct spill *s, uint64_t index, struct page **ret, struct ky
     if (r < 0)
         return r;
     p->used = true;
-    *ret = p;
+    s->near = p;
     return 0;
+}
+
+/* Most records follow the one before, whose page needs no search. */
+static bool is_near(const struct spill *s, uint64_t index)
+{
+    return s->near && index >= s->near_first && index - s->near_first < s->per_page;
+}
+
+static uint8_t *place_of(const struct spill *s, uint64_t index)
+{
+    return s->near->data + (size_t)(index - s->near_first) * s->size;
 }
 
 int spill_put(struct spill *s, uint64_t index, const void *record, struct kymo_err *err)
 {
-    struct page *p;
-    int r = page_of(s, index, &p, err);
+    int r = is_near(s, index) ? 0 : come_near(s, index, err);
     if (r < 0)
         return r;
-    memcpy(p->data + (index % s->per_page) * s->size, record, s->size);
-    p->dirty = true;
+    memcpy(place_of(s, index), record, s->size);
+    s->near->dirty = true;
     if (index >= s->count)
         s->count = index + 1;
     return 0;
@@ -147,16 +162,16 @@ int spill_get(struct spill *s, uint64_t index, void *record, struct kymo_err *er
     if (index >= s->count)
         return kymo_err_set(err, -ERANGE, "spill index %llu is beyond %llu", (unsigned long long)index,
                             (unsigned long long)s->count);
-    struct page *p;
-    int r = page_of(s, index, &p, err);
+    int r = is_near(s, index) ? 0 : come_near(s, index, err);
     if (r < 0)
         return r;
-    memcpy(record, p->data + (index % s->per_page) * s->size, s->size);
+    memcpy(record, place_of(s, index), s->size);
     return 0;
 }
 
 int spill_seal(struct spill *s, struct kymo_err *err)
 {
+    s->near = NULL;
     for (unsigned i = 0; i < PAGES; i++) {
         struct page *p = &s->pages[i];
         int r = flush(s, p, err);

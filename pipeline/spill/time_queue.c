@@ -12,6 +12,8 @@
 #define FAN 32u   /* runs of one level that become one of the next */
 #define LEVELS 6u /* FAN to the LEVELS runs are more than any disk holds */
 #define FIRST_CAP 256u
+#define LINE 1024u /* items in the line; a power of two */
+#define NEAR 32u   /* places that an item may have to go up in it */
 
 struct run {
     struct spill *spill; /* NULL: the place is free */
@@ -24,6 +26,9 @@ struct time_queue {
     size_t held;
     struct time_item *heap; /* holds the first item left of every run too */
     size_t n, cap;
+    /* What comes near its order stands in a line, where it costs a few moves; the heap has the rest. */
+    size_t line_first, line_count;
+    struct time_item line[LINE];
     struct run runs[FAN * LEVELS];
 };
 
@@ -233,8 +238,37 @@ static int spill_half(struct time_queue *q, struct kymo_err *err)
     return r < 0 ? r : begin_reading(q, number, err);
 }
 
+static struct time_item *in_line(struct time_queue *q, size_t at)
+{
+    return &q->line[(q->line_first + at) & (LINE - 1)];
+}
+
+static bool stand_in_line(struct time_queue *q, const struct time_item *item)
+{
+    size_t at = q->line_count, least = at > NEAR ? at - NEAR : 0;
+    if (at == LINE)
+        return false;
+    while (at > least && before(item, in_line(q, at - 1)))
+        at--;
+    if (at > 0 && at == least && before(item, in_line(q, at - 1)))
+        return false;
+    for (size_t i = q->line_count; i > at; i--)
+        *in_line(q, i) = *in_line(q, i - 1);
+    *in_line(q, at) = *item;
+    in_line(q, at)->run = NONE;
+    q->line_count++;
+    return true;
+}
+
+static bool line_is_first(const struct time_queue *q)
+{
+    return q->line_count && (!q->n || before(&q->line[q->line_first], &q->heap[0]));
+}
+
 int time_queue_push(struct time_queue *q, const struct time_item *item, struct kymo_err *err)
 {
+    if (stand_in_line(q, item))
+        return 0;
     if (q->n >= q->held) {
         int r = spill_half(q, err);
         if (r < 0)
@@ -247,12 +281,17 @@ int time_queue_push(struct time_queue *q, const struct time_item *item, struct k
 
 const struct time_item *time_queue_first(const struct time_queue *q)
 {
-    return q->n ? q->heap : NULL;
+    return line_is_first(q) ? &q->line[q->line_first] : q->n ? q->heap : NULL;
 }
 
 int time_queue_pop(struct time_queue *q, struct kymo_err *err)
 {
     struct time_item next;
+    if (line_is_first(q)) {
+        q->line_first = (q->line_first + 1) & (LINE - 1);
+        q->line_count--;
+        return 0;
+    }
     uint32_t run = q->heap[0].run;
     if (run != NONE) {
         int r = next_of(q, run, &next, err);

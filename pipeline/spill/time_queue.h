@@ -1,7 +1,7 @@
 /*
- * Items in order of a time, whatever order they are given in: a heap that goes to sorted runs in unlinked files when it
- * is full. Memory is bounded by the heap and a few kilobytes per run; each item is written once per level of runs, so
- * work stays near linear. Not thread-safe.
+ * Items in order of a time, whatever order they are given in: a line for those that come near their order, and for the
+ * others a heap that goes to sorted runs in unlinked files when it is full. Memory is bounded by line, heap and a few
+ * kilobytes per run; each item is written once per level of runs, so work stays near linear. Not thread-safe.
  */
 #ifndef KYMO_PIPELINE_TIME_QUEUE_H
 #define KYMO_PIPELINE_TIME_QUEUE_H

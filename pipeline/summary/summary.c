@@ -44,6 +44,26 @@ static int open_ops(struct summary *s, struct kymo_err *err)
     return 0;
 }
 
+static uint64_t *bytes_of_queue(struct summary *s, const char *type)
+{
+    if (!strcmp(type, "input"))
+        return &s->input_bytes;
+    if (!strcmp(type, "output"))
+        return &s->output_bytes;
+    return strcmp(type, "data") ? NULL : &s->weight_bytes;
+}
+
+static int open_queues(struct summary *s, struct kymo_err *err)
+{
+    const struct dma_queues *q = s->statics->queues;
+    s->queue_bytes = KYMO_NEW_ARRAY(uint64_t *, q->set_count + 1);
+    if (!s->queue_bytes)
+        return kymo_err_set(err, -ENOMEM, "no memory for the sums of %zu queues", (size_t)q->set_count);
+    for (size_t i = 0; i < q->set_count; i++)
+        s->queue_bytes[i] = bytes_of_queue(s, q->sets[i].type);
+    return 0;
+}
+
 int summary_open(const char *dir, const struct statics *statics, struct summary **ret, struct kymo_err *err)
 {
     struct summary *s = KYMO_NEW(struct summary);
@@ -51,6 +71,8 @@ int summary_open(const char *dir, const struct statics *statics, struct summary 
         return kymo_err_set(err, -ENOMEM, "no memory for the summary");
     s->statics = statics;
     int r = open_ops(s, err);
+    if (r == 0)
+        r = open_queues(s, err);
     for (unsigned pcore = 0; pcore < INPUT_CORES_MAX && r == 0; pcore++)
         for (unsigned e = 0; e < KYMO_ENGINE_MAX && r == 0; e++) {
             r = spill_open(dir, sizeof(struct span), &s->active[pcore][e].spill, err);
@@ -98,6 +120,7 @@ struct summary *summary_free(struct summary *s)
     spill_free(s->dma_active.spill);
     kymo_free(s->row_count);
     kymo_free(s->row_op);
+    kymo_free(s->queue_bytes);
     kymo_free(s->ops);
     kymo_free(s->loads);
     kymo_free(s);
@@ -152,16 +175,6 @@ int summary_instruction(struct summary *s, uint32_t row, int64_t start, int64_t 
     return ++s->since_advance == ADVANCE_EVERY ? summary_advance(s, start, err) : 0;
 }
 
-static void add_queue_bytes(struct summary *s, const char *type, uint64_t bytes)
-{
-    if (!strcmp(type, "input"))
-        s->input_bytes += bytes;
-    else if (!strcmp(type, "output"))
-        s->output_bytes += bytes;
-    else if (!strcmp(type, "data"))
-        s->weight_bytes += bytes;
-}
-
 static void add_memory_bytes(struct summary *s, struct summary_flow f, uint64_t bytes)
 {
     s->hbm_read += f.from == DMA_MEMORY_HBM ? bytes : 0;
@@ -181,8 +194,8 @@ int summary_packet(struct summary *s, struct summary_flow flow, int64_t start, i
     if (r < 0)
         return kymo_err_set(err, r, "too many DMA packets are open at once");
     totals_window_add(&s->exec, start, end);
-    if (flow.set != DMA_NONE)
-        add_queue_bytes(s, q->sets[flow.set].type, bytes);
+    if (flow.set != DMA_NONE && s->queue_bytes[flow.set])
+        *s->queue_bytes[flow.set] += bytes;
     add_memory_bytes(s, flow, bytes);
     if (++s->since_advance < ADVANCE_EVERY)
         return 0;

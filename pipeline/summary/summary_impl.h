@@ -35,6 +35,7 @@ struct summary {
     struct summary_load *loads;
     uint64_t transfers, transfer_bytes, hbm_read, hbm_write, sbuf_read, sbuf_write, spill_save, spill_reload;
     uint64_t input_bytes, output_bytes, weight_bytes;
+    uint64_t **queue_bytes; /* by queue set: one of those three, or NULL */
     int64_t transfer_time;
     unsigned since_advance;
     int64_t total_active; /* set by summary_active_write */

@@ -127,7 +127,9 @@ static int64_t int_of(unsigned c, uint64_t i)
 
 static double real_of(unsigned c, uint64_t i)
 {
-    double v = ((double)(mix(i, c) % 2000) - 1000) / 8;
+    /* Few enough for a dictionary, and too many. */
+    uint64_t many = c == F64_REQ ? 2000 : 200;
+    double v = ((double)(mix(i, c) % many) - (double)many / 2) / 8;
 
     return c == F32 && i % 53 == 0 ? NAN : v;
 }

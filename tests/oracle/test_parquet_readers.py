@@ -80,7 +80,8 @@ def values(name, i):
     if name == "low":
         return [b % 7 - 3 for b in ri]
     if name in ("f32", "f64", "f64_req"):
-        return [math.nan if name == "f32" and a % 53 == 0 else (b % 2000 - 1000) / 8 for a, b in zip(ii, ri)]
+        many = 2000 if name == "f64_req" else 200
+        return [math.nan if name == "f32" and a % 53 == 0 else (b % many - many / 2) / 8 for a, b in zip(ii, ri)]
     if name in ("boolean", "b_req"):
         return [bool(b & 1) for b in ri]
     if name == "s_low":
@@ -265,6 +266,9 @@ def test_encodings(case):
         assert "DELTA_BINARY_PACKED" in by_name["sorted"].encodings
         assert "RLE_DICTIONARY" in by_name["s_low"].encodings
         assert by_name["sorted"].has_column_index
+        if case["rows"] > 1024:
+            assert "RLE_DICTIONARY" in by_name["f32"].encodings and "RLE_DICTIONARY" in by_name["f64"].encodings
+            assert "RLE_DICTIONARY" not in by_name["f64_req"].encodings
         if case["rows"] > 70_000:
             assert "PLAIN" in by_name["s_unique"].encodings
 

@@ -96,6 +96,29 @@ static void test_queue_order_decides_equal_times(void **state)
     time_queue_free(q);
 }
 
+/* Items near their order, ones far ahead, and late ones, which the line and the heap share. */
+static void test_queue_takes_what_is_nearly_in_order(void **state)
+{
+    (void)state;
+    enum { ITEMS = 50000 };
+    struct time_queue *q;
+    struct kymo_err err = {0};
+    uint64_t x = 88172645463325252u, pushed = 0, popped = 0;
+    int64_t last = INT64_MIN;
+    size_t n = 0;
+    assert_int_equal(time_queue_open(dir, 0, &q, &err), 0);
+    for (uint64_t i = 0; i < ITEMS; i++) {
+        uint64_t ahead = i % 100 == 0 ? 20000 : i % 7 == 0 ? 400 : random_next(&x) % 40;
+        assert_int_equal(time_queue_push(q, &(struct time_item){.at = (int64_t)(i + ahead), .a = i}, &err), 0);
+        pushed += i;
+        drain(q, (int64_t)i - 100, &last, &popped, &n);
+    }
+    drain(q, INT64_MAX, &last, &popped, &n);
+    assert_int_equal(n, ITEMS);
+    assert_int_equal(popped, pushed);
+    time_queue_free(q);
+}
+
 struct points {
     size_t n;
     struct rates_point at[64];
@@ -328,6 +351,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_queue_keeps_order_beyond_memory),
         cmocka_unit_test(test_queue_order_decides_equal_times),
+        cmocka_unit_test(test_queue_takes_what_is_nearly_in_order),
         cmocka_unit_test(test_rates_by_hand),
         cmocka_unit_test(test_rates_of_a_late_span),
         cmocka_unit_test(test_rates_do_not_drift),
