@@ -1,15 +1,18 @@
-"""Rows per second and peak memory of kymo-process on simulated profiles of the named numbers of records.
+"""NTFF to Parquet, all device tables, on simulated profiles of the named numbers of records.
 
-    ntff_to_parquet.py BUILD RECORDS...
+usage: ntff_to_parquet.py BUILD [--no-log] RECORDS...
 
-The peer is DuckDB in the same run: it holds the Instruction table that kymo-process wrote in memory and writes it again with
-COPY (zstd, one thread). kymo-process meanwhile decodes, pairs, correlates and writes all tables, so the ratio is one of whole
-work against writing alone. KYMO_BENCH_DIR (the system's temporary directory by default) needs about 40 bytes a record.
+Peers in the same run: DuckDB (COPY) and pyarrow write the same tables again from memory (peers.py). kymo-process meanwhile
+reads, pairs, correlates and derives, so the ratio is one of the whole work against writing alone. Of tables of more than
+PORTIONS row groups the peers write that many, and their time is taken for the rest.
+
+Each number of records that is done is a line of log.tsv; what is there for this commit is not run again. KYMO_BENCH_DIR (the
+system's temporary directory by default) needs about 60 bytes a record.
 """
 
-from pathlib import Path
+import json
 import os
-import re
+from pathlib import Path
 import shutil
 import subprocess
 import sys
@@ -18,95 +21,107 @@ import time
 
 import pyarrow.parquet as pq
 
-PEER_ROWS = 2_000_000  # rows that DuckDB writes
+from figures import logged, log, measured, say
+
+SEED = 1
+PORTIONS = 4  # row groups of a table that the peers write
+EVENTS = ("Instruction", "DmaPacket", "DmaPacketAggregated", "HostDmaTransfer", "SemaphoreUpdate")
+SHOWN = 0.02  # share of all bytes from which on a table is listed
+
+UNITS = {"wall": "s", "cpu": "s", "ntff_bytes": "bytes", "tables_bytes": "bytes", "peak_memory": "MB", "input": "MB/s"}
 
 
-def say(name, value, unit):
-    print(f"{name}: {value:.4g} {unit}" if isinstance(value, float) else f"{name}: {value} {unit}", flush=True)
+def unit_of(name):
+    if name in UNITS:
+        return UNITS[name]
+    if name.endswith("_per_core"):
+        return "rows/s/core"
+    if name.endswith("_rows"):
+        return "rows"
+    if name.startswith("file_"):
+        return "bytes/row"
+    return "s" if name.endswith("_cpu") else "bytes" if name.endswith("_bytes") else "x"
 
 
-def measured(*command):
-    """(wall seconds, CPU seconds, peak RSS in MB)"""
-    begin = time.monotonic()
-    child = subprocess.Popen([str(c) for c in command], stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode:
-        sys.exit(f"{command[0]} failed with {child.returncode}")
-    return time.monotonic() - begin, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+def show(records, figures):
+    for name, value in figures.items():
+        say(f"process_{records / 1e6:g}M_{name}", value, unit_of(name))
 
 
-def rows_by_table(directory):
-    rows = {}
-    for path in directory.iterdir():
-        name = re.sub(r"(_\d+)?\.parquet$", "", path.name)
-        rows[name] = rows.get(name, 0) + pq.read_metadata(path).num_rows
-    return rows
+def peers(directory, scratch):
+    """In a process of its own, since a child's peak memory begins with that of the process that made it."""
+    out = subprocess.run([sys.executable, Path(__file__).with_name("peers.py"), directory, scratch, str(PORTIONS)],
+                         capture_output=True, text=True, check=True).stdout
+    return json.loads(out)
 
 
-def peer(directory, scratch):
-    """Instruction rows per second of DuckDB's COPY, and its bytes per row; in a process of its own, since a child's peak
-    memory begins with that of the process that made it."""
-    out = subprocess.run([sys.executable, __file__, "--peer", str(directory), str(scratch)], capture_output=True, text=True,
-                         check=True).stdout
-    return tuple(float(v) for v in out.split())
+def of_tables(tables, cpu):
+    """Figures of the files and of what the peers took, whole tables each."""
+    whole = sum(t["bytes"] for t in tables.values())
+    figures = {"tables_bytes": whole}
+    for name, t in sorted(tables.items(), key=lambda item: -item[1]["bytes"]):
+        if t["bytes"] >= SHOWN * whole:
+            figures[f"file_{name}"] = t["bytes"] / t["rows"]
+    for peer in ("duckdb", "pyarrow"):
+        seconds = sum(t[peer]["seconds"] * t["rows"] / t["written"] for t in tables.values())
+        size = sum(t[peer]["bytes"] * t["rows"] / t["written"] for t in tables.values())
+        figures[f"{peer}_cpu"] = seconds
+        figures[f"ratio_speed_to_{peer}"] = seconds / cpu
+        figures[f"ratio_size_to_{peer}"] = whole / size
+        if "Instruction" in tables:
+            t = tables["Instruction"]
+            figures[f"{peer}_instruction_rows_per_core"] = t["written"] / t[peer]["seconds"]
+    return figures
 
 
-def run_peer(directory, scratch):
-    import duckdb
-
-    con = duckdb.connect(config={"threads": 1})
-    con.execute(f"CREATE TABLE t AS SELECT * FROM read_parquet('{directory}/Instruction*.parquet') LIMIT {PEER_ROWS}")
-    n = con.execute("SELECT count(*) FROM t").fetchone()[0]
-    begin = time.monotonic()
-    con.execute(f"COPY t TO '{scratch}/peer.parquet' (FORMAT parquet, COMPRESSION zstd)")
-    seconds = time.monotonic() - begin
-    print(n / seconds, os.path.getsize(f"{scratch}/peer.parquet") / n)
-
-
-def bench(build, scratch, neff, records):
-    label = f"{records // 1_000_000}M"
-    ntff, tables = scratch / f"{label}.ntff", scratch / label
-    wall, _, _ = measured(build / "bin/kymo-sim", "ntff", "--neff", neff, "--lnc", "1", "--events", records, "--dge", "1",
-                          "--unlimited", "--output", ntff)
+def run(build, scratch, neff, records):
+    ntff, directory = scratch / "bench.ntff", scratch / "tables"
+    measured(build / "bin/kymo-sim", "ntff", "--neff", neff, "--lnc", "1", "--events", records, "--dge", "1", "--unlimited",
+             "--seed", SEED, "--output", ntff)
     size = ntff.stat().st_size
-    say(f"ntff_{label}_bytes", size, "bytes")
-    say(f"ntff_{label}_simulated_in", wall, "s")
-    wall, cpu, rss = measured(build / "bin/kymo-process", "--ntff", ntff, "--neff", neff, "--output", tables)
-    rows = rows_by_table(tables)
-    events = sum(rows.get(t, 0) for t in ("Instruction", "DmaPacket", "DmaPacketAggregated", "HostDmaTransfer", "SemaphoreUpdate"))
-    say(f"process_{label}_wall", wall, "s")
-    say(f"process_{label}_cpu", cpu, "s")
-    say(f"process_{label}_records", size / 16 / wall, "records/s")
-    say(f"process_{label}_instruction_rows", rows["Instruction"], "rows")
-    say(f"process_{label}_event_rows", events / cpu, "rows/s/core")
-    say(f"process_{label}_input", size / 1e6 / wall, "MB/s")
-    say(f"process_{label}_peak_memory", rss, "MB")
-    instruction_bytes = sum(p.stat().st_size for p in tables.glob("Instruction*.parquet"))
-    say(f"process_{label}_instruction_file", instruction_bytes / rows["Instruction"], "bytes/row")
-    peer_rate, peer_bytes = peer(tables, scratch)
-    say(f"duckdb_copy_{label}_instruction_rows", peer_rate, "rows/s/core")
-    say(f"process_{label}_all_rows_against_duckdb_copy", events / cpu / peer_rate, "x")
-    say(f"process_{label}_instruction_file_against_duckdb", instruction_bytes / rows["Instruction"] / peer_bytes, "x")
+    wall, cpu, rss = measured(build / "bin/kymo-process", "--ntff", ntff, "--neff", neff, "--output", directory)
     ntff.unlink()
-    shutil.rmtree(tables)
-    return wall / records
+    rows = {path.stem: pq.read_metadata(path).num_rows for path in directory.glob("*.parquet")}
+    events, everything = sum(rows.get(t, 0) for t in EVENTS), sum(rows.values())
+    figures = {
+        "ntff_bytes": size,
+        "wall": wall,
+        "cpu": cpu,
+        "peak_memory": rss,
+        "input": size / 1e6 / wall,
+        "instruction_rows": rows["Instruction"],
+        "instruction_rows_per_core": rows["Instruction"] / cpu,
+        "event_rows": events,
+        "event_rows_per_core": events / cpu,
+        "all_rows": everything,
+        "all_rows_per_core": everything / cpu,
+    }
+    figures |= of_tables(peers(directory, scratch), cpu)
+    shutil.rmtree(directory)
+    return figures
 
 
 def main():
-    build = Path(sys.argv[1])
+    build, keep = Path(sys.argv[1]), "--no-log" not in sys.argv
+    sizes = [int(n) for n in sys.argv[2:] if n != "--no-log"]
+    done = {}
     with tempfile.TemporaryDirectory(prefix="kymo-bench-", dir=os.environ.get("KYMO_BENCH_DIR")) as directory:
         scratch = Path(directory)
         neff = scratch / "attention.neff"
         measured(build / "bin/kymo-sim", "neff", "--model", "attention", "--arch", "trn2", "--lnc", "1", "--repeat", "50",
                  "--output", neff)
-        per_record = [bench(build, scratch, neff, int(n)) for n in sys.argv[2:]]
-    if len(per_record) > 1:
-        say("process_time_per_record_largest_against_smallest", per_record[-1] / per_record[0], "x")
+        for records in sizes:
+            begin, figures = time.monotonic(), logged("ntff_to_parquet", records, SEED) if keep else None
+            if not figures:
+                figures = run(build, scratch, neff, records)
+                if keep:
+                    log("ntff_to_parquet", records, SEED, time.monotonic() - begin, figures)
+            show(records, figures)
+            done[records] = figures
+    if len(sizes) > 1:
+        first, last = (done[n]["cpu"] / done[n]["ntff_bytes"] for n in (sizes[0], sizes[-1]))
+        say("process_cpu_per_byte_largest_against_smallest", last / first, "x")
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--peer":
-        run_peer(sys.argv[2], sys.argv[3])
-    else:
-        main()
+    main()

@@ -1,7 +1,8 @@
 """The Parquet writer against DuckDB COPY and pyarrow: the same Instruction rows from memory, one thread, zstd level 1.
 
-usage: parquet_writer.py BENCH_PROGRAM ROWS
+usage: parquet_writer.py BENCH_PROGRAM ROWS [--no-log]
 Prints "name: value unit" lines. DuckDB and pyarrow are given plain strings and, in a second run, ENUM or dictionary columns.
+A run is a line of log.tsv; one that is there for this commit is not made again.
 """
 
 import os
@@ -14,6 +15,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from figures import Clock, log, logged
 
 TYPES = {("integer", "int64"): pa.int64(), ("integer", "int32"): pa.int32(), ("string", ""): pa.string(),
          ("array", "int32"): pa.list_(pa.int32()), ("number", "float"): pa.float32()}
@@ -53,28 +56,22 @@ def load(path, dictionaries):
     return pa.table(columns, pa.schema(fields))
 
 
-class Clock:
-    """Seconds of this process's CPU, which a busy machine does not stretch, and of the wall."""
-
-    def __init__(self):
-        self.cpu, self.wall = time.process_time(), time.perf_counter()
-
-    def seconds(self):
-        return time.process_time() - self.cpu, time.perf_counter() - self.wall
+def show(figures):
+    for name, value in figures.items():
+        unit = "bytes" if "bytes" in name else "x" if "ratio" in name else "rows/s"
+        print(f"parquet_{name}: {value} {unit}", flush=True)
 
 
-def figure(name, value, unit):
-    print(f"{name}: {value} {unit}", flush=True)
-
-
-def report(name, rows, seconds, path, ours):
+def against(name, rows, seconds, path, ours):
     speed = rows / seconds[0]
     size = os.path.getsize(path) / rows
-    figure(f"parquet_{name}_rows_per_cpu_second", round(speed), "rows/s")
-    figure(f"parquet_{name}_rows_per_second", round(rows / seconds[1]), "rows/s")
-    figure(f"parquet_{name}_bytes_per_row", round(size, 3), "bytes")
-    figure(f"parquet_ratio_speed_to_{name}", round(ours["rows_per_cpu_second"] / speed, 1), "x")
-    figure(f"parquet_ratio_size_to_{name}", round(ours["bytes_per_row"] / size, 3), "x")
+    return {
+        f"{name}_rows_per_cpu_second": round(speed),
+        f"{name}_rows_per_second": round(rows / seconds[1]),
+        f"{name}_bytes_per_row": round(size, 3),
+        f"ratio_speed_to_{name}": round(ours["kymo_rows_per_cpu_second"] / speed, 1),
+        f"ratio_size_to_{name}": round(ours["kymo_bytes_per_row"] / size, 3),
+    }
 
 
 def duckdb_copy(table, path, enums):
@@ -103,27 +100,37 @@ def pyarrow_write(table, path):
     return clock.seconds()
 
 
-def main():
-    program, rows = sys.argv[1], int(sys.argv[2])
-    pa.set_cpu_count(1)
+def run(program, rows):
     with tempfile.TemporaryDirectory() as tmp:
         out = subprocess.run([program, "write", tmp, str(rows)], check=True, capture_output=True, text=True).stdout
-        print(out, end="")
-        ours = {k.removeprefix("parquet_kymo_"): float(v.split()[0]) for k, v in (x.split(": ") for x in out.splitlines())}
+        lines = (line.removeprefix("parquet_").split(": ") for line in out.splitlines())
+        figures = {name: float(value.split()[0]) for name, value in lines}
         ours_path = f"{tmp}/Instruction.parquet"
         subprocess.run([program, "dump", tmp, str(rows)], check=True)
         for dictionaries in (False, True):
             table = load(tmp, dictionaries)
             kind = "dictionary" if dictionaries else "strings"
             path = f"{tmp}/pyarrow.parquet"
-            report(f"pyarrow_{kind}", rows, pyarrow_write(table, path), path, ours)
+            figures |= against(f"pyarrow_{kind}", rows, pyarrow_write(table, path), path, figures)
             path = f"{tmp}/duckdb.parquet"
             kind = "enum" if dictionaries else "strings"
-            report(f"duckdb_{kind}", rows, duckdb_copy(table, path, dictionaries), path, ours)
+            figures |= against(f"duckdb_{kind}", rows, duckdb_copy(table, path, dictionaries), path, figures)
         check = duckdb.connect().execute(
             f"SELECT count(*) FROM (FROM '{ours_path}' EXCEPT ALL FROM '{path}')") if rows <= 400_000 else None
         if check:
             assert check.fetchone()[0] == 0, "our rows and DuckDB's differ"
+    return figures
+
+
+def main():
+    program, rows, keep = sys.argv[1], int(sys.argv[2]), "--no-log" not in sys.argv
+    pa.set_cpu_count(1)
+    begin, figures = time.monotonic(), logged("parquet_writer", rows, 0) if keep else None
+    if not figures:
+        figures = run(program, rows)
+        if keep:
+            log("parquet_writer", rows, 0, time.monotonic() - begin, figures)
+    show(figures)
 
 
 main()
