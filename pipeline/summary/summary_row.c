@@ -92,6 +92,12 @@ static void put_count(struct put *p, unsigned column, uint64_t v)
     parquet_row_int(p->row, column, (int64_t)v);
 }
 
+/* Damaged times may be months long: an amount that does not fit is the greatest that does. */
+static void put_amount(struct put *p, unsigned column, double v)
+{
+    parquet_row_int(p->row, column, v < 0x1p63 ? (int64_t)v : INT64_MAX);
+}
+
 static void put_span(struct put *p, unsigned time, unsigned percent, int64_t ns)
 {
     parquet_row_real(p->row, time, seconds(ns));
@@ -283,10 +289,8 @@ static void put_own(struct put *p, const struct input *in, const struct work *w,
         active += (double)s->core[pcore][KYMO_ENGINE_TENSOR].active.total;
     parquet_row_real(p->row, KYMO_SUMMARY_USEFUL_READ_PERCENT,
                      formulas_useful_read_percent(s->hbm_read, s->spill_reload));
-    put_count(p, KYMO_SUMMARY_TOTAL_BANDWIDTH_AVAILABLE_BYTES,
-              (uint64_t)(a->hbm_stack_bandwidth * (double)p->total * 1e-9));
-    put_count(p, KYMO_SUMMARY_ACTIVE_FLOPS,
-              (uint64_t)formulas_active_flops(peak, (int64_t)active, (double)w->adjusted));
+    put_amount(p, KYMO_SUMMARY_TOTAL_BANDWIDTH_AVAILABLE_BYTES, a->hbm_stack_bandwidth * (double)p->total * 1e-9);
+    put_amount(p, KYMO_SUMMARY_ACTIVE_FLOPS, formulas_active_flops(peak, (int64_t)active, (double)w->adjusted));
     parquet_row_real(p->row, KYMO_SUMMARY_SBUF_RELOAD_RATIO,
                      formulas_ratio((double)s->spill_reload, (double)s->sbuf_write));
     parquet_row_real(p->row, KYMO_SUMMARY_SBUF_SAVE_RATIO, formulas_ratio((double)s->spill_save, (double)s->sbuf_read));
