@@ -1,6 +1,6 @@
 """The cells of the truth matrix, and the whole of it as a resumable run.
 
-    tests/oracle/matrix.py [--log FILE] [--again]
+    tests/oracle/matrix.py [--log FILE] [--again] [--only TEXT] [--part K/N]
 
 runs every cell that the log does not hold for this commit, and appends commit, cell, result, seconds. CI runs one cell per
 generation (test_truth.py).

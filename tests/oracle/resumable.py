@@ -1,6 +1,7 @@
 """A long list of cells whose results are kept in a committed log, so that an interrupted run goes on where it was."""
 
 import argparse
+import itertools
 import subprocess
 import time
 
@@ -38,10 +39,12 @@ def main(doc, cells, run_cell, log, good, bad):
     parser.add_argument("--log", default=log)
     parser.add_argument("--again", action="store_true", help="run cells too that the log already has for this commit")
     parser.add_argument("--only", default="", help="cells whose name contains this")
+    parser.add_argument("--part", default="1/1", metavar="K/N", help="every Nth cell from the Kth on: several run side by side")
     args = parser.parse_args()
+    part, parts = (int(n) for n in args.part.split("/"))
     head, failed = commit(), 0
     done = done_before(args.log, head, good)
-    for cell in cells:
+    for cell in itertools.islice(cells, part - 1, None, parts):
         if (str(cell) in done and not args.again) or args.only not in str(cell):
             continue
         begin = time.monotonic()
