@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define KYMO_SCHEMA_VERSION "7.4.0" /* the vendor's; Metadata.profile_schema_version */
-#define KYMO_SCHEMA_OWN_VERSION "1.0.0"
+#define KYMO_SCHEMA_OWN_VERSION "1.1.0"
 
 enum kymo_type {
     KYMO_TYPE_INT64,
