@@ -7,21 +7,25 @@
 
 #include "arch/opcode.h"
 #include "base/alloc.h"
+#include "pipeline/instructions/instr_source.h"
 #include "pipeline/job.h"
 #include "pipeline/lod/lod.h"
 
 #define BATCH 16384
 #define TRACK_MAX 320
 
-enum kind { KIND_DMA_ENGINE, KIND_DMA_QUEUE, KIND_DMA_TRANSFER, KIND_HOST_DMA, KIND_INSTRUCTION, KINDS };
+/* KIND_SPLIT: instructions by where they run, on the engine's sequencer or on its compute side. */
+enum kind { KIND_DMA_ENGINE, KIND_DMA_QUEUE, KIND_DMA_TRANSFER, KIND_HOST_DMA, KIND_INSTRUCTION, KIND_SPLIT, KINDS };
 
-static const char *const kind_names[KINDS] = {"dma_engine", "dma_queue", "dma_transfer", "host_dma", "instruction"};
-static const enum consumer_stage kind_stages[KINDS] = {CONSUMER_TRANSFERS, CONSUMER_TRANSFERS, CONSUMER_TRANSFERS,
-                                                       CONSUMER_HOST_TRANSFERS, CONSUMER_INSTRUCTIONS};
+static const char *const kind_names[KINDS] = {"dma_engine", "dma_queue",   "dma_transfer",
+                                              "host_dma",   "instruction", "instruction_split"};
+static const enum consumer_stage kind_stages[KINDS] = {CONSUMER_TRANSFERS,    CONSUMER_TRANSFERS,
+                                                       CONSUMER_TRANSFERS,    CONSUMER_HOST_TRANSFERS,
+                                                       CONSUMER_INSTRUCTIONS, CONSUMER_INSTRUCTIONS};
 
 /* Dictionary ids of one kind's columns, by track and by label. */
 struct names {
-    uint32_t *track, *pcore, *label;
+    uint32_t *track, *pcore, *label, *operators;
     size_t tracks, labels;
 };
 
@@ -77,8 +81,11 @@ static int make_names(struct table *t, enum kind k, size_t tracks, size_t labels
     n->track = KYMO_NEW_ARRAY(uint32_t, tracks + 1);
     n->pcore = KYMO_NEW_ARRAY(uint32_t, tracks + 1);
     n->label = KYMO_NEW_ARRAY(uint32_t, labels + 1);
-    if (!n->track || !n->pcore || !n->label)
+    n->operators = KYMO_NEW_ARRAY(uint32_t, labels + 1);
+    if (!n->track || !n->pcore || !n->label || !n->operators)
         return kymo_err_set(err, -ENOMEM, "no memory for the names of %zu tracks", tracks);
+    for (size_t i = 0; i <= labels; i++)
+        n->operators[i] = PARQUET_NULL;
     struct lod_plan plan = {.levels = t->plan.levels - t->base[k]};
     for (unsigned i = 0; i < plan.levels; i++)
         plan.width[i] = t->plan.width[t->base[k] + i];
@@ -157,18 +164,74 @@ static uint32_t instruction_track(const struct static_row *row)
     return ((uint32_t)row->pcore * KYMO_ENGINE_MAX + row->engine) * 2 + statics_is_matmul(row);
 }
 
+/* Matrix multiplications stay one track: their engine's compute side runs nothing else beside them. */
+enum part { PART_SEQUENCER, PART_COMPUTE, PART_MATRIX, PARTS };
+
+static enum part part_of(const struct static_row *row)
+{
+    const struct kymo_opcode *op = row->known ? kymo_opcode_get(row->opcode) : NULL;
+    if (statics_is_matmul(row))
+        return PART_MATRIX;
+    return op && kymo_opcode_on_sequencer(op) ? PART_SEQUENCER : PART_COMPUTE;
+}
+
+static uint32_t split_track(const struct static_row *row)
+{
+    return ((uint32_t)row->pcore * KYMO_ENGINE_MAX + row->engine) * PARTS + part_of(row);
+}
+
+static int name_split(struct table *t, const struct static_row *row, struct kymo_err *err)
+{
+    static const char *const parts[PARTS] = {" Sequencer", " Compute", "Matrix"};
+    char name[TRACK_MAX], core[16];
+    (void)snprintf(name, sizeof name, "%s%s%s", kymo_engine_name((enum kymo_engine)row->engine), parts[part_of(row)],
+                   core_suffix(t, row->pcore, core));
+    return name_track(t, KIND_SPLIT, split_track(row), name, row->pcore, err);
+}
+
+static int name_operator(struct table *t, size_t label, const char *name, struct kymo_err *err)
+{
+    uint32_t id = PARQUET_NULL;
+    if (name) {
+        id = parquet_writer_string_id(t->writer, KYMO_LEVEL_OF_DETAIL_OPERATOR, name, strlen(name), err);
+        if (id == PARQUET_NULL)
+            return -ENOMEM;
+    }
+    t->names[KIND_INSTRUCTION].operators[label] = t->names[KIND_SPLIT].operators[label] = id;
+    return 0;
+}
+
+static int name_instruction(struct table *t, size_t label, struct instr_source *source, struct kymo_err *err)
+{
+    const struct statics *s = &t->j->statics;
+    const struct static_row *row = &s->rows[label];
+    struct static_facts facts;
+    char name[TRACK_MAX];
+    statics_track(s, row, name, sizeof name);
+    int r = name_track(t, KIND_INSTRUCTION, instruction_track(row), name, row->pcore, err);
+    if (r == 0)
+        r = name_split(t, row, err);
+    const char *opcode = row->known ? kymo_opcode_name(row->opcode, name, sizeof name) : "";
+    if (r == 0)
+        r = name_label(t, KIND_INSTRUCTION, label, opcode, err);
+    if (r == 0)
+        r = name_label(t, KIND_SPLIT, label, opcode, err);
+    statics_facts(s, row, &facts);
+    instr_source_find(s, row, &facts, source);
+    return r < 0 ? r : name_operator(t, label, source->operator_name, err);
+}
+
 static int name_instructions(struct table *t, struct kymo_err *err)
 {
     const struct statics *s = &t->j->statics;
-    char name[TRACK_MAX];
+    struct instr_source *source KYMO_FREE = KYMO_NEW(struct instr_source);
+    if (!source)
+        return kymo_err_set(err, -ENOMEM, "no memory for the names of instructions");
     int r = make_names(t, KIND_INSTRUCTION, INPUT_CORES_MAX * KYMO_ENGINE_MAX * 2, s->count, err);
-    for (size_t i = 0; i < s->count && r == 0; i++) {
-        statics_track(s, &s->rows[i], name, sizeof name);
-        r = name_track(t, KIND_INSTRUCTION, instruction_track(&s->rows[i]), name, s->rows[i].pcore, err);
-        if (r == 0)
-            r = name_label(t, KIND_INSTRUCTION, i,
-                           s->rows[i].known ? kymo_opcode_name(s->rows[i].opcode, name, sizeof name) : "", err);
-    }
+    if (r == 0)
+        r = make_names(t, KIND_SPLIT, INPUT_CORES_MAX * KYMO_ENGINE_MAX * PARTS, s->count, err);
+    for (size_t i = 0; i < s->count && r == 0; i++)
+        r = name_instruction(t, i, source, err);
     return r;
 }
 
@@ -196,6 +259,8 @@ static int flush(struct table *t, struct kymo_err *err)
     c[KYMO_LEVEL_OF_DETAIL_LONGEST_NS].values = t->batch.longest;
     c[KYMO_LEVEL_OF_DETAIL_LABEL] =
         (struct parquet_column){.index = t->batch.label, .map = n->label, .map_len = n->labels};
+    c[KYMO_LEVEL_OF_DETAIL_OPERATOR] =
+        (struct parquet_column){.index = t->batch.label, .map = n->operators, .map_len = n->labels};
     int r = t->n ? parquet_writer_batch(t->writer, c, t->n, err) : 0;
     t->n = 0;
     return r;
@@ -217,7 +282,7 @@ static int write_row(void *ctx, unsigned level, const struct lod_row *row, struc
     t->batch.count[i] = (int64_t)row->count;
     t->batch.busy[i] = row->busy;
     t->batch.bytes[i] = (int64_t)row->bytes;
-    t->batch.has_bytes[i] = t->kind != KIND_INSTRUCTION;
+    t->batch.has_bytes[i] = t->kind < KIND_INSTRUCTION;
     t->batch.longest[i] = row->longest;
     t->batch.longest_id[i] = row->longest_id;
     return t->n == BATCH ? flush(t, err) : 0;
@@ -248,6 +313,7 @@ static void table_free(void *c)
         kymo_free(t->names[k].track);
         kymo_free(t->names[k].pcore);
         kymo_free(t->names[k].label);
+        kymo_free(t->names[k].operators);
     }
     parquet_writer_discard(t->writer);
     kymo_free(t);
@@ -337,9 +403,12 @@ static int take_instructions(void *c, const struct instr_row *rows, size_t n, st
     int r = 0;
     for (size_t i = 0; i < n && r == 0; i++) {
         const struct instr_row *x = &rows[i];
-        uint32_t track = instruction_track(&t->j->statics.rows[x->row]);
-        r = lod_add(t->lods[KIND_INSTRUCTION], &(struct lod_event){x->start, x->begin, x->end, x->id, 0, track, x->row},
-                    err);
+        const struct static_row *row = &t->j->statics.rows[x->row];
+        struct lod_event e = {x->start, x->begin, x->end, x->id, 0, instruction_track(row), x->row};
+        r = lod_add(t->lods[KIND_INSTRUCTION], &e, err);
+        e.track = split_track(row);
+        if (r == 0)
+            r = lod_add(t->lods[KIND_SPLIT], &e, err);
     }
     return r;
 }

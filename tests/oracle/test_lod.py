@@ -8,7 +8,7 @@ from profiles import Cell
 import truth
 
 KINDS = {"dma_engine": "DmaPacket", "dma_queue": "DmaPacket", "dma_transfer": "DmaPacketAggregated", "host_dma": "HostDmaTransfer",
-         "instruction": "Instruction"}
+         "instruction": "Instruction", "instruction_split": "Instruction"}
 
 
 @pytest.fixture(scope="module", params=[1, 2])
@@ -30,6 +30,10 @@ def tracks(kind, events, cores):
     core = [f"(nc{p})" if cores > 1 else "" for p in events.pcore_idx] if "pcore_idx" in events else None
     if kind == "instruction":
         return events.timeline_track
+    if kind == "instruction_split":
+        sides = {"sequencer": " Sequencer", "compute": " Compute"}
+        return [t if t.startswith("TensorMatrix") else e + sides[s] + c
+                for t, e, s, c in zip(events.timeline_track, events.engine, events.executed_by, core)]
     if kind == "dma_engine":
         return [f"DMA-E{e}{c}" for e, c in zip(events.engine_idx, core)]
     if kind == "host_dma":
@@ -74,7 +78,7 @@ def test_levels(tables, kind):
         for r in rows.itertuples():
             w = want[r.timeline_track, r.start_ts]
             assert (r.event_count, r.busy_ns, r.first_ts, r.last_ts, r.longest_ns) == (w["count"], w["busy"], w["first"], w["last"], w["longest"])
-            assert kind == "instruction" or r.transfer_bytes == w["bytes"]
+            assert kind.startswith("instruction") or r.transfer_bytes == w["bytes"]
 
 
 def test_longest(tables):
@@ -84,6 +88,7 @@ def test_longest(tables):
     assert len(both) == len(rows)
     assert (both.longest_ns == both.duration_ns).all()
     assert (both.label == both.opcode).all()
+    assert (both.operator.fillna("") == both.operator_event.fillna("")).all()
     assert (both.timeline_track == both.timeline_track_event).all()
 
 
