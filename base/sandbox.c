@@ -1,6 +1,8 @@
 #include "base/sandbox.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <seccomp.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -106,6 +108,97 @@ static const int fatal[] = {
     SCMP_SYS(vfork),
 };
 
+/* What a program that only reads files, with threads and one socket that it has already, may use besides. */
+static const int reader_allowed[] = {
+    SCMP_SYS(clock_nanosleep),
+    SCMP_SYS(close),
+    SCMP_SYS(exit),
+    SCMP_SYS(exit_group),
+    SCMP_SYS(fadvise64),
+    SCMP_SYS(fcntl),
+    SCMP_SYS(fstat),
+    SCMP_SYS(fstatfs),
+    SCMP_SYS(futex),
+    SCMP_SYS(getcpu),
+    SCMP_SYS(getdents64),
+    SCMP_SYS(getpid),
+    SCMP_SYS(getrandom),
+    SCMP_SYS(getrlimit),
+    SCMP_SYS(getrusage),
+    SCMP_SYS(gettid),
+    SCMP_SYS(gettimeofday),
+    SCMP_SYS(lseek),
+    SCMP_SYS(lstat),
+    SCMP_SYS(madvise),
+    SCMP_SYS(membarrier),
+    SCMP_SYS(mremap),
+    SCMP_SYS(munmap),
+    SCMP_SYS(nanosleep),
+    SCMP_SYS(newfstatat),
+    SCMP_SYS(poll),
+    SCMP_SYS(ppoll),
+    SCMP_SYS(pread64),
+    SCMP_SYS(preadv),
+    SCMP_SYS(read),
+    SCMP_SYS(readlink),
+    SCMP_SYS(readlinkat),
+    SCMP_SYS(readv),
+    SCMP_SYS(restart_syscall),
+    SCMP_SYS(rseq),
+    SCMP_SYS(rt_sigaction),
+    SCMP_SYS(rt_sigprocmask),
+    SCMP_SYS(rt_sigreturn),
+    SCMP_SYS(sched_getaffinity),
+    SCMP_SYS(sched_getparam),
+    SCMP_SYS(sched_getscheduler),
+    SCMP_SYS(sched_yield),
+    SCMP_SYS(set_robust_list),
+    SCMP_SYS(sigaltstack),
+    SCMP_SYS(stat),
+    SCMP_SYS(statx),
+    SCMP_SYS(sysinfo),
+    SCMP_SYS(tgkill),
+    SCMP_SYS(uname),
+    SCMP_SYS(write),
+    SCMP_SYS(writev),
+    SCMP_SYS(brk),
+    SCMP_SYS(access),
+    SCMP_SYS(clock_gettime),
+    SCMP_SYS(clock_getres),
+};
+
+/* Memory is data: no mapping that can be executed, new or changed. */
+static int add_memory_rules(scmp_filter_ctx filter)
+{
+    int r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+    return r < 0 ? r
+                 : seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1,
+                                    SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+}
+
+static int add_reader_rules(scmp_filter_ctx filter)
+{
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < sizeof fatal / sizeof *fatal; i++)
+        if (fatal[i] != SCMP_SYS(clone) && fatal[i] != SCMP_SYS(clone3))
+            r = seccomp_rule_add(filter, SCMP_ACT_KILL_PROCESS, fatal[i], 0);
+    for (size_t i = 0; r == 0 && i < sizeof reader_allowed / sizeof *reader_allowed; i++)
+        r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, reader_allowed[i], 0);
+    /* Threads and no processes. clone3 hides its flags in memory; libc goes back to clone when there is none. */
+    if (r == 0)
+        r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
+    if (r == 0)
+        r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
+                             SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));
+    if (r == 0)
+        r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(openat), 1,
+                             SCMP_A2(SCMP_CMP_MASKED_EQ, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY));
+    if (r == 0)
+        r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(open), 1,
+                             SCMP_A1(SCMP_CMP_MASKED_EQ, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY));
+    return r < 0 ? r : add_memory_rules(filter);
+}
+
 static int add_rules(scmp_filter_ctx filter)
 {
     int r = 0;
@@ -114,15 +207,10 @@ static int add_rules(scmp_filter_ctx filter)
         r = seccomp_rule_add(filter, SCMP_ACT_KILL_PROCESS, fatal[i], 0);
     for (size_t i = 0; r == 0 && i < sizeof allowed / sizeof *allowed; i++)
         r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, allowed[i], 0);
-    /* Memory is data: no mapping that can be executed, new or changed. */
-    if (r == 0)
-        r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
-    if (r == 0)
-        r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
-    return r;
+    return r < 0 ? r : add_memory_rules(filter);
 }
 
-static int load_filter(struct kymo_err *err)
+static int load_filter(int (*add)(scmp_filter_ctx filter), struct kymo_err *err)
 {
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
     if (!filter)
@@ -132,7 +220,7 @@ static int load_filter(struct kymo_err *err)
     if (r == 0)
         r = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
     if (r == 0)
-        r = add_rules(filter);
+        r = add(filter);
     if (r == 0)
         r = seccomp_load(filter);
     seccomp_release(filter);
@@ -148,5 +236,12 @@ int kymo_sandbox_enter(struct kymo_err *err)
         return kymo_err_set(err, r, "no SHA-256: %s", strerror(-r));
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return kymo_err_set(err, -errno, "new privileges cannot be given up: %s", strerror(errno));
-    return SANITIZED ? 0 : load_filter(err);
+    return SANITIZED ? 0 : load_filter(add_rules, err);
+}
+
+int kymo_sandbox_enter_reader(struct kymo_err *err)
+{
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        return kymo_err_set(err, -errno, "new privileges cannot be given up: %s", strerror(errno));
+    return SANITIZED ? 0 : load_filter(add_reader_rules, err);
 }

@@ -15,4 +15,10 @@
  */
 int kymo_sandbox_enter(struct kymo_err *err) KYMO_MUST_CHECK;
 
+/*
+ * For a program that reads files of others, with threads, and answers over a socket that it has: threads but no
+ * programs and processes, no network, no executable memory, and no file opened for writing, made, renamed or removed.
+ */
+int kymo_sandbox_enter_reader(struct kymo_err *err) KYMO_MUST_CHECK;
+
 #endif
