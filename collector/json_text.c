@@ -1,5 +1,6 @@
 #include "collector/json_text.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -33,4 +34,23 @@ void json_put(json_t *object, const char *key, json_t *value, bool known)
         (void)json_object_set_new(object, key, value);
     else
         json_decref(value);
+}
+
+struct printed {
+    struct kymo_buf *b;
+    int error;
+};
+
+static int append(const char *data, size_t n, void *ctx)
+{
+    struct printed *p = ctx;
+    p->error = kymo_buf_append(p->b, data, n);
+    return p->error;
+}
+
+int json_print(const json_t *value, struct kymo_buf *b)
+{
+    struct printed p = {.b = b};
+    int r = value ? json_dump_callback(value, append, &p, JSON_COMPACT | JSON_ENCODE_ANY) : -1;
+    return p.error ? p.error : r < 0 ? -ENOMEM : 0;
 }

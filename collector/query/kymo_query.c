@@ -5,23 +5,24 @@
 
 #include "base/alloc.h"
 #include "base/options.h"
+#include "base/sandbox.h"
 #include "collector/query/query_db.h"
 #include "collector/query/query_print.h"
 #include "collector/query/query_verify.h"
+#include "collector/query/serve.h"
 
 #define VERIFY_UNREADABLE 4
 
 struct args {
     const char *dir, *sql;
     int form;
-    bool verify;
+    bool verify, serve;
     uint64_t memory, threads, timeout_s;
 };
 
 static const struct kymo_option rows[] = {
     {.name = "DIR",
      .type = KYMO_OPTION_POSITIONAL,
-     .required = true,
      .offset = offsetof(struct args, dir),
      .help = "directory of tables (NAME.parquet)"},
     {.name = "SQL",
@@ -39,6 +40,10 @@ static const struct kymo_option rows[] = {
      .type = KYMO_OPTION_FLAG,
      .offset = offsetof(struct args, verify),
      .help = "check the loss equation instead of running SQL"},
+    {.name = "serve",
+     .type = KYMO_OPTION_FLAG,
+     .offset = offsetof(struct args, serve),
+     .help = "answer kymo-collector's requests, which come on descriptor 3"},
     QUERY_LIMIT_ROWS(struct args),
     {.name = "timeout",
      .type = KYMO_OPTION_U64,
@@ -99,14 +104,28 @@ static int run_verify(struct query_db *db)
     return verdict == QUERY_CLOSED ? 0 : 3;
 }
 
+/* Tables are other people's bytes, and so is SQL. */
+static int run_serve(const struct query_limits *limits)
+{
+    struct kymo_err err = {0};
+    int r = kymo_sandbox_enter_reader(&err);
+    if (r == 0)
+        r = serve_run(SERVE_FD, limits, &err);
+    return r < 0 ? report(&err) : 0;
+}
+
 int main(int argc, char **argv)
 {
     struct args args;
     int code = kymo_options_main(&spec, argc, argv, &args);
     if (code >= 0)
         return code;
-    if (args.verify == (args.sql != NULL)) {
-        (void)fprintf(stderr, "kymo-query: give one of SQL and --verify\n");
+    if (!args.serve && !args.dir) {
+        (void)fprintf(stderr, "kymo-query: DIR is missing\n");
+        return 2;
+    }
+    if (args.serve ? args.dir || args.verify : args.verify == (args.sql != NULL)) {
+        (void)fprintf(stderr, "kymo-query: give one of SQL, --verify and --serve, which takes no DIR\n");
         return 2;
     }
     const struct query_limits limits = {
@@ -115,6 +134,8 @@ int main(int argc, char **argv)
         .timeout_ms = (unsigned)(args.timeout_s * 1000),
     };
     struct kymo_err err = {0};
+    if (args.serve)
+        return run_serve(&limits);
     struct query_db *db KYMO_CLEANUP(query_db_freep) = NULL;
     if (query_db_open(args.dir, &limits, &db, &err) < 0) {
         (void)report(&err);

@@ -189,6 +189,11 @@ int query_db_open(const char *dir, const struct query_limits *limits, struct que
     return 0;
 }
 
+int query_db_connect(struct query_db *db, duckdb_connection *ret, struct kymo_err *err)
+{
+    return duckdb_connect(db->database, ret) == DuckDBError ? kymo_err_set(err, -EIO, "cannot connect to DuckDB") : 0;
+}
+
 struct query_db *query_db_free(struct query_db *db)
 {
     if (!db)

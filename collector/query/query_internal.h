@@ -13,4 +13,7 @@ typedef int (*query_stream)(duckdb_result *result, const void *sink, struct kymo
 int query_db_stream(struct query_db *db, const char *sql, query_stream stream, const void *sink,
                     struct kymo_err *err) KYMO_MUST_CHECK;
 
+/* Another connection to the same views, for another thread. The caller's to disconnect. */
+int query_db_connect(struct query_db *db, duckdb_connection *ret, struct kymo_err *err) KYMO_MUST_CHECK;
+
 #endif

@@ -1,0 +1,96 @@
+#include "collector/query/op_common.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+int op_window_read(const struct serve_request *q, bool width, struct op_window *ret, struct kymo_err *err)
+{
+    struct op_window w = {.width = 1};
+    int r = serve_param_int(q, "from", -OP_TIME_MAX, OP_TIME_MAX, true, &w.from, err);
+    if (r == 0)
+        r = serve_param_int(q, "to", -OP_TIME_MAX, OP_TIME_MAX, true, &w.to, err);
+    if (r == 0 && width)
+        r = serve_param_int(q, "width", 1, OP_WIDTH_MAX, true, &w.width, err);
+    if (r == 0 && w.from >= w.to)
+        r = kymo_err_set(err, -EINVAL, "from is not before to");
+    if (r == 0)
+        *ret = w;
+    return r;
+}
+
+bool op_list_has(const char *list, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *at = list; at; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (!strncmp(at, name, n) && (at[n] == ',' || !at[n]))
+            return true;
+        if (!*at)
+            return false;
+    }
+    return false;
+}
+
+static const struct op_table tables[] = {
+    {"Instruction", "instruction", SERVE_KIND_instruction},
+    {"DmaPacket", NULL, SERVE_KIND_dma_engine},
+    {"DmaPacketAggregated", "dma_block", SERVE_KIND_dma_transfer},
+    {"HostDmaTransfer", NULL, SERVE_KIND_host_dma},
+    {"CcOp", NULL, SERVE_KIND_collective},
+    {"CcInstruction", NULL, SERVE_KIND_cc_instruction},
+    {"CoreBarriers", NULL, SERVE_KIND_barrier},
+};
+
+int op_event_read(const struct serve_request *q, const struct op_table **ret_table, int64_t *ret_id,
+                  struct kymo_err *err)
+{
+    const char *name = serve_param(q, "table");
+    const struct op_table *table = NULL;
+    for (size_t i = 0; name && i < sizeof tables / sizeof *tables; i++)
+        if (!strcmp(tables[i].name, name))
+            table = &tables[i];
+    if (!table)
+        return kymo_err_set(err, -ENOENT, "there is no table of events %.64s", name ? name : "");
+    int r = serve_param_int(q, "id", INT64_MIN, INT64_MAX, true, ret_id, err);
+    if (r == 0)
+        *ret_table = table;
+    return r;
+}
+
+struct label {
+    const struct serve_dir *dir;
+    enum serve_kind kind;
+    char *id;
+};
+
+static int keep_label(void *ctx, const struct sql_cell *c, struct kymo_err *err)
+{
+    struct label *l = ctx;
+    (void)err;
+    for (size_t i = 0; !l->id && i < l->dir->n_tracks; i++) {
+        const struct serve_track *t = &l->dir->tracks[i];
+        if (t->kind == l->kind && strlen(t->label) == c[0].len && !memcmp(t->label, c[0].text, c[0].len))
+            l->id = kymo_strdup(t->id);
+    }
+    return 0;
+}
+
+char *op_track_id(const struct serve_request *q, enum serve_kind kind, int64_t id, struct kymo_err *err)
+{
+    struct label l = {.dir = serve_dir_of(q), .kind = kind};
+    char text[128];
+    (void)snprintf(text, sizeof text, "SELECT track FROM k.src_%s WHERE id = $1 LIMIT 1", serve_kinds[kind].name);
+    (void)!sql_run(serve_sql_of(q), text, (struct sql_bind[]){SQL_INT(id)}, 1, keep_label, &l, err);
+    return l.id;
+}
+
+json_t *op_first(json_t *rows)
+{
+    json_t *row = json_array_get(rows, 0);
+    json_t *ret = row ? json_incref(row) : json_null();
+    json_decref(rows);
+    return ret;
+}

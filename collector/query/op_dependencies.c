@@ -1,0 +1,164 @@
+/* What an event waits for, and what waits for it: the edges of Flow around one row. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "collector/query/op_common.h"
+#include "collector/query/serve_ops.h"
+
+#define EDGES_MAX 500
+#define ROWS_MAX 5000 /* of edges, before those of one pair become one */
+
+/*
+ * All edges of one row, both ways, with the row at the other end. $1: its table in Flow, $2: its key. Of several edges
+ * of a pair the first in order of rank is shown. The lookups read both columns of Flow, which has no order.
+ */
+static const char text[] =
+    "WITH e AS (SELECT 'out' AS direction, out_table AS t, out_id AS id, dependency_type AS kind, gap_time AS gap_ns "
+    "FROM"
+    " k.\"Flow\" WHERE in_id = $2 AND in_table = $1 UNION ALL SELECT 'in', in_table, in_id, dependency_type, gap_time "
+    "FROM"
+    " k.\"Flow\" WHERE out_id = $2 AND out_table = $1), r AS (SELECT e.*, CASE kind WHEN 'FLOW_DEPENDENCE' THEN 0 WHEN"
+    " 'ANTI_DEPENDENCE' THEN 1 WHEN 'OUTPUT_DEPENDENCE' THEN 2 WHEN 'ORDERED_DEPENDENCE' THEN 3 WHEN 'SEMAPHORE' THEN "
+    "4 WHEN"
+    " 'DMA_WAIT' THEN 5 WHEN 'DMA_TRIGGER' THEN 6 WHEN 'SAME_PSUM_BANK' THEN 7 ELSE 3 END AS rank FROM e)"
+    " SELECT r.direction, r.t AS flow, r.id, r.kind, r.gap_ns, r.rank, i.pc, i.engine, coalesce(i.pcore_idx, "
+    "d.pcore_idx) AS"
+    " pcore, coalesce(i.start_ts, d.start_ts) AS start_ts, coalesce(i.end_ts, d.end_ts) AS end_ts, coalesce(i.opcode,"
+    " nullif(d.variable, ''), d.queue_name) AS label FROM r LEFT JOIN (SELECT id, pc, engine, pcore_idx, start_ts, "
+    "end_ts,"
+    " opcode FROM k.\"Instruction\" WHERE id IN (SELECT id FROM e WHERE t = 'instruction')) i ON r.t = 'instruction' "
+    "AND"
+    " i.id = r.id LEFT JOIN (SELECT id, pcore_idx, start_ts, end_ts, variable, queue_name FROM "
+    "k.\"DmaPacketAggregated\" WHERE"
+    " id IN (SELECT id FROM e WHERE t = 'dma_block')) d ON r.t = 'dma_block' AND d.id = r.id"
+    " ORDER BY r.direction, start_ts, r.t, r.id, r.rank";
+
+struct lists {
+    json_t *predecessors, *successors, *transfers, *starters, *dependents, *previous, *next;
+    bool truncated;
+};
+
+static const char *text_of(const json_t *row, const char *key)
+{
+    const char *s = json_string_value(json_object_get(row, key));
+    return s ? s : "";
+}
+
+static bool same_pair(const json_t *a, const json_t *b)
+{
+    return !strcmp(text_of(a, "direction"), text_of(b, "direction")) &&
+           !strcmp(text_of(a, "flow"), text_of(b, "flow")) &&
+           json_integer_value(json_object_get(a, "id")) == json_integer_value(json_object_get(b, "id"));
+}
+
+static void append(struct lists *l, json_t *list, json_t *dep)
+{
+    if (json_array_size(list) >= EDGES_MAX)
+        l->truncated = true;
+    else
+        (void)json_array_append(list, dep);
+}
+
+static bool is_bank(const json_t *row)
+{
+    return !strcmp(text_of(row, "kind"), "SAME_PSUM_BANK");
+}
+
+/* Which lists a pair belongs to. bank: one of its edges is of that kind. */
+static void place(struct lists *l, json_t *dep, bool in, bool from_instruction, bool to_instruction, bool bank)
+{
+    const char *kind = text_of(dep, "kind");
+    if (from_instruction && to_instruction)
+        append(l, in ? l->predecessors : l->successors, dep);
+    else if (from_instruction)
+        append(l, l->transfers, dep);
+    else if (in && !strcmp(kind, "DMA_TRIGGER"))
+        append(l, l->starters, dep);
+    else if (!in && to_instruction)
+        append(l, l->dependents, dep);
+    else
+        append(l, in ? l->predecessors : l->successors, dep);
+    if (bank)
+        append(l, in ? l->previous : l->next, dep);
+}
+
+/* rows[i .. end) are the edges of one pair, the one to show first. */
+static void take_pair(struct lists *l, json_t *rows, size_t i, size_t end, bool from_instruction)
+{
+    json_t *dep = json_deep_copy(json_array_get(rows, i)), *also = json_array();
+    bool bank = is_bank(dep), in = !strcmp(text_of(dep, "direction"), "in");
+    bool instruction = !strcmp(text_of(dep, "flow"), "instruction");
+    for (size_t k = i + 1; k < end; k++) {
+        json_t *row = json_array_get(rows, k);
+        bank |= is_bank(row);
+        (void)json_array_append_new(also, json_pack("{s:O, s:O}", "kind", json_object_get(row, "kind"), "gap_ns",
+                                                    json_object_get(row, "gap_ns")));
+    }
+    (void)json_object_set_new(dep, "bank", json_boolean(is_bank(dep)));
+    (void)json_object_set_new(dep, "also", also);
+    (void)json_object_set_new(dep, "table", json_string(instruction ? "Instruction" : "DmaPacketAggregated"));
+    (void)json_object_del(dep, "rank");
+    (void)json_object_del(dep, "flow");
+    place(l, dep, in, from_instruction, instruction, bank);
+    json_decref(dep);
+}
+
+static json_t *answer(const struct op_table *table, int64_t id, struct lists *l)
+{
+    return json_pack("{s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o}, s:b}", "table", table->name, "id",
+                     (json_int_t)id, "predecessors", l->predecessors, "successors", l->successors, "transfers",
+                     l->transfers, "starters", l->starters, "dependents", l->dependents, "same_bank", "previous",
+                     l->previous, "next", l->next, "truncated", l->truncated);
+}
+
+/* A packet has its transfer's edges. */
+static int find_block(struct serve_request *q, const struct op_table *table, int64_t *id, const char **flow,
+                      struct kymo_err *err)
+{
+    char statement[160];
+    int64_t there[2];
+    bool packet = !strcmp(table->name, "DmaPacket");
+    (void)snprintf(statement, sizeof statement, "SELECT id, %s FROM k.\"%s\" WHERE id = $1",
+                   packet ? "packet_aggregation_id" : "id", table->name);
+    int r = sql_numbers(serve_sql_of(q), statement, (struct sql_bind[]){SQL_INT(*id)}, 1, there, 2, err);
+    if (r == 0 && there[0] == INT64_MIN)
+        r = kymo_err_set(err, -ENOENT, "%s has no row %lld", table->name, (long long)*id);
+    if (r == 0 && packet) {
+        *id = there[1];
+        *flow = "dma_block";
+    }
+    return r;
+}
+
+int op_dependencies(struct serve_request *q, struct kymo_err *err)
+{
+    const struct op_table *table;
+    int64_t id, asked;
+    json_t *rows;
+    struct lists l = {0};
+    int r = op_event_read(q, &table, &asked, err);
+    if (r < 0)
+        return r;
+    const char *flow = table->flow;
+    id = asked;
+    r = find_block(q, table, &id, &flow, err);
+    if (r == 0)
+        r = sql_objects(serve_sql_of(q), text, (struct sql_bind[]){SQL_TEXT(flow ? flow : "none"), SQL_INT(id)}, 2,
+                        ROWS_MAX, &rows, &l.truncated, err);
+    if (r < 0)
+        return r;
+    json_t **const all[] = {&l.predecessors, &l.successors, &l.transfers, &l.starters,
+                            &l.dependents,   &l.previous,   &l.next};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        *all[i] = json_array();
+    size_t n = json_array_size(rows);
+    for (size_t i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && same_pair(json_array_get(rows, i), json_array_get(rows, end));)
+            end++;
+        take_pair(&l, rows, i, end, flow && !strcmp(flow, "instruction"));
+    }
+    json_decref(rows);
+    return serve_answer_json(q, answer(table, asked, &l), err);
+}

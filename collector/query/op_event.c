@@ -1,0 +1,253 @@
+/* One event with all that is known of it. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "collector/query/op_common.h"
+#include "collector/query/serve_ops.h"
+
+#define FRAMES_MAX 256
+
+struct event {
+    struct serve_request *q;
+    const struct op_table *table;
+    int64_t id;
+    json_t *fields, *answer;
+};
+
+static const char *field(const struct event *e, const char *name)
+{
+    const char *text = json_string_value(json_object_get(e->fields, name));
+    return text && *text ? text : NULL;
+}
+
+static void put(struct event *e, const char *key, json_t *value)
+{
+    if (json_object_set_new(e->answer, key, value) < 0)
+        return;
+}
+
+static int rows(struct event *e, const char *text, int64_t id, size_t max, json_t **ret, struct kymo_err *err)
+{
+    return sql_objects(serve_sql_of(e->q), text, (struct sql_bind[]){SQL_INT(id)}, 1, max, ret, NULL, err);
+}
+
+static int read_fields(struct event *e, struct kymo_err *err)
+{
+    char text[128];
+    json_t *list;
+    (void)snprintf(text, sizeof text, "SELECT * FROM main.\"%s\" WHERE id = $1", e->table->name);
+    int r = rows(e, text, e->id, 1, &list, err);
+    if (r < 0)
+        return r;
+    e->fields = op_first(list);
+    if (json_is_object(e->fields))
+        return 0;
+    return kymo_err_set(err, -ENOENT, "%s has no row %lld", e->table->name, (long long)e->id);
+}
+
+/* The operator's path from the outside in. */
+static json_t *hierarchy(const char *path)
+{
+    json_t *list = json_array();
+    while (path && *path) {
+        size_t n = strcspn(path, "/");
+        if (n)
+            (void)json_array_append_new(list, json_stringn(path, n));
+        path += n + (path[n] == '/');
+    }
+    return list;
+}
+
+static const char *operator_of(const struct event *e)
+{
+    static const char *const names[] = {"operator", "layer", "hlo_name"};
+    const char *text = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names && !text; i++)
+        text = field(e, names[i]);
+    return text;
+}
+
+static int neighbour(struct event *e, bool next, json_t **ret, struct kymo_err *err)
+{
+    char text[768];
+    const char *kind = serve_kinds[e->table->kind].name;
+    json_t *list;
+    /* Near first: the table is in order of time, and a search without an end reads all of it. */
+    (void)snprintf(
+        text, sizeof text,
+        "WITH e AS (SELECT track, start_ts FROM k.src_%s WHERE id = $1) SELECT id, start_ts, end_ts, label"
+        " FROM k.src_%s WHERE track = (SELECT track FROM e) AND (start_ts, id) %s ((SELECT start_ts FROM e), $1)"
+        " AND start_ts %s $2::BIGINT ORDER BY start_ts %s, id %s LIMIT 1",
+        kind, kind, next ? ">" : "<", next ? "<=" : ">=", next ? "ASC" : "DESC", next ? "ASC" : "DESC");
+    int64_t start = json_integer_value(json_object_get(e->fields, "start_ts")), reach = 100000;
+    const struct serve_dir *d = serve_dir_of(e->q);
+    for (;; reach *= 32) {
+        int64_t far = next ? start + reach : start - reach;
+        bool last = next ? far >= d->to : far <= d->from;
+        int r = sql_objects(serve_sql_of(e->q), text, (struct sql_bind[]){SQL_INT(e->id), SQL_INT(far)}, 2, 1, &list,
+                            NULL, err);
+        if (r < 0)
+            return r;
+        if (json_array_size(list) || last)
+            break;
+        json_decref(list);
+    }
+    *ret = op_first(list);
+    return 0;
+}
+
+static int put_neighbours(struct event *e, struct kymo_err *err)
+{
+    json_t *previous = NULL, *next = NULL;
+    int r = neighbour(e, false, &previous, err);
+    if (r == 0)
+        r = neighbour(e, true, &next, err);
+    if (r < 0) {
+        json_decref(previous);
+        return r;
+    }
+    put(e, "neighbours", json_pack("{s:o, s:o}", "previous", previous, "next", next));
+    return 0;
+}
+
+static int put_row(struct event *e, const char *key, const char *text, int64_t id, struct kymo_err *err)
+{
+    json_t *list;
+    int r = rows(e, text, id, 1, &list, err);
+    if (r == 0)
+        put(e, key, op_first(list));
+    return r;
+}
+
+static int put_transfer(struct event *e, struct kymo_err *err)
+{
+    if (strcmp(e->table->name, "DmaPacket") != 0) {
+        put(e, "transfer", json_null());
+        return 0;
+    }
+    return put_row(e, "transfer", "SELECT * FROM main.\"DmaPacketAggregated\" WHERE id = $1",
+                   json_integer_value(json_object_get(e->fields, "packet_aggregation_id")), err);
+}
+
+static int put_wait(struct event *e, struct kymo_err *err)
+{
+    if (strcmp(e->table->name, "Instruction") != 0) {
+        put(e, "wait", json_null());
+        return 0;
+    }
+    return put_row(e, "wait", "SELECT * FROM k.\"WaitCause\" WHERE instruction_id = $1", e->id, err);
+}
+
+/* Where it comes from in source text */
+
+static void add_place(json_t *list, const char *text, const char *kind)
+{
+    const char *colon = text ? strrchr(text, ':') : NULL;
+    bool numbered = colon && colon[1] && strspn(colon + 1, "0123456789") == strlen(colon + 1);
+    if (!text)
+        return;
+    size_t n = numbered ? (size_t)(colon - text) : strlen(text);
+    json_t *line = numbered ? json_integer(strtol(colon + 1, NULL, 10)) : json_null();
+    (void)json_array_append_new(list, json_pack("{s:s%, s:o, s:n, s:s, s:i}", "file", text, n, "line", line, "function",
+                                                "kind", kind, "depth", 0));
+}
+
+static int add_rows(json_t *list, json_t *more)
+{
+    int r = json_array_extend(list, more);
+    json_decref(more);
+    return r;
+}
+
+static int add_kernel(struct event *e, json_t *list, struct kymo_err *err)
+{
+    static const char text[] =
+        "WITH RECURSIVE f AS (SELECT s.*, 0 AS depth FROM k.\"KernelInstructions\" i JOIN k.\"KernelStackFrames\" s"
+        " ON s.stack_frame_id = i.stack_frame_id AND s.pcore_idx IS NOT DISTINCT FROM i.pcore_idx"
+        " WHERE i.kernel_instruction_name = $1 AND (i.pcore_idx IS NULL OR $2::BIGINT < 0 OR i.pcore_idx = $2)"
+        " UNION ALL SELECT s.*, depth + 1 FROM f JOIN k.\"KernelStackFrames\" s ON s.stack_frame_id = "
+        "f.parent_stack_frame_id"
+        " AND s.pcore_idx IS NOT DISTINCT FROM f.pcore_idx WHERE depth < 64) SELECT DISTINCT file_path AS file,"
+        " line_number AS line, fully_qualified_function_name AS function, 'nki' AS kind, depth FROM f ORDER BY depth";
+    const char *name = field(e, "kernel_instruction_name");
+    json_t *core = json_object_get(e->fields, "pcore_idx"), *more;
+    if (!name)
+        return 0;
+    struct sql_bind binds[] = {SQL_TEXT(name), SQL_INT(json_is_integer(core) ? json_integer_value(core) : -1)};
+    int r = sql_objects(serve_sql_of(e->q), text, binds, 2, FRAMES_MAX, &more, NULL, err);
+    return r < 0 ? r : add_rows(list, more) < 0 ? kymo_err_set(err, -ENOMEM, "no memory for sources") : 0;
+}
+
+/* Frames of the framework. */
+static int add_framework(struct event *e, json_t *list, struct kymo_err *err)
+{
+    static const char text[] =
+        "WITH ids AS (SELECT unnest(string_split(trim($1, '[] '), ',')) AS id), w AS (SELECT trim(id, ' \"''') AS id,"
+        " row_number() OVER () - 1 AS depth FROM ids) SELECT n.name AS file, l.line_number AS line, f.name AS function"
+        ", 'framework' AS kind, w.depth::BIGINT AS depth FROM w JOIN k.\"StackFrame\" s ON s.id = w.id JOIN"
+        " k.\"StackFrameFileLocation\" l ON l.id = s.file_location_id::VARCHAR LEFT JOIN k.\"StackFrameFileName\" n ON "
+        "n.id ="
+        " l.file_name_id::VARCHAR LEFT JOIN k.\"StackFrameFunctionName\" f ON f.id = l.function_name_id::VARCHAR ORDER "
+        "BY depth";
+    const char *ids = field(e, "stack_frame_ids");
+    json_t *more;
+    if (!ids)
+        return 0;
+    int r = sql_objects(serve_sql_of(e->q), text, (struct sql_bind[]){SQL_TEXT(ids)}, 1, FRAMES_MAX, &more, NULL, err);
+    return r < 0 ? r : add_rows(list, more) < 0 ? kymo_err_set(err, -ENOMEM, "no memory for sources") : 0;
+}
+
+static int put_sources(struct event *e, struct kymo_err *err)
+{
+    json_t *list = json_array();
+    int r = 0;
+    add_place(list, field(e, "nki_source_location"), "nki");
+    if (!strcmp(e->table->name, "Instruction")) {
+        r = add_kernel(e, list, err);
+        if (r == 0)
+            r = add_framework(e, list, err);
+    }
+    add_place(list, field(e, "bir_debug_info_source_location"), "compiler");
+    put(e, "sources", list);
+    return r;
+}
+
+static int answer(struct event *e, struct kymo_err *err)
+{
+    char *track KYMO_FREE = NULL;
+    int r = read_fields(e, err);
+    if (r < 0)
+        return r;
+    track = op_track_id(e->q, e->table->kind, e->id, err);
+    const char *op = operator_of(e);
+    put(e, "table", json_string(e->table->name));
+    put(e, "id", json_integer(e->id));
+    put(e, "track", track ? json_string(track) : json_null());
+    put(e, "operator", op ? json_string(op) : json_null());
+    put(e, "hierarchy", hierarchy(op));
+    r = put_neighbours(e, err);
+    if (r == 0)
+        r = put_transfer(e, err);
+    if (r == 0)
+        r = put_wait(e, err);
+    if (r == 0)
+        r = put_sources(e, err);
+    put(e, "fields", json_incref(e->fields));
+    return r;
+}
+
+int op_event(struct serve_request *q, struct kymo_err *err)
+{
+    struct event e = {.q = q, .answer = json_object()};
+    int r = op_event_read(q, &e.table, &e.id, err);
+    if (r == 0)
+        r = answer(&e, err);
+    json_decref(e.fields);
+    if (r == 0)
+        return serve_answer_json(q, e.answer, err);
+    json_decref(e.answer);
+    return r;
+}

@@ -1,0 +1,254 @@
+#include "collector/query/serve.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "collector/query/serve_dirs.h"
+#include "collector/query/serve_frame.h"
+#include "collector/query/serve_impl.h"
+#include "collector/query/serve_ops.h"
+
+#define AGAIN_MS 20 /* what is to end is interrupted again and again: an interrupt counts for what runs at the time */
+#define STACK (8u << 20) /* DuckDB plans and runs statements on it */
+
+static bool has_stop(const struct serve *s)
+{
+    for (const struct serve_request *q = s->requests; q; q = q->next)
+        if (q->stop)
+            return true;
+    return false;
+}
+
+static struct serve_request *find(const struct serve *s, uint32_t id)
+{
+    struct serve_request *q = s->requests;
+    while (q && q->id != id)
+        q = q->next;
+    return q;
+}
+
+static void stop(struct serve_request *q, bool late)
+{
+    q->late |= late;
+    q->stop = true;
+    if (q->sql.connection)
+        duckdb_interrupt(q->sql.connection);
+    (void)pthread_cond_broadcast(&q->changed);
+}
+
+/* With the lock held. What was stopped is interrupted once more, and what takes too long is stopped. */
+static void look_after(struct serve *s)
+{
+    uint64_t now = kymo_clock_mono_ns();
+    for (struct serve_request *q = s->requests; q; q = q->next)
+        if (q->stop || (q->deadline_ns && now >= q->deadline_ns))
+            stop(q, !q->stop);
+}
+
+static void free_request(struct serve_request *q)
+{
+    json_decref(q->root);
+    (void)pthread_cond_destroy(&q->changed);
+    kymo_free(q);
+}
+
+static int answer(struct serve_request *q, struct kymo_err *err)
+{
+    int r = serve_dirs_get(q->serve->dirs, q->question.dir, &q->dir, err);
+    duckdb_connection connection = NULL;
+    if (r == 0)
+        r = serve_dir_connect(q->dir, &connection, err);
+    if (r < 0)
+        return r;
+    (void)pthread_mutex_lock(&q->serve->lock);
+    q->sql.connection = connection;
+    (void)pthread_mutex_unlock(&q->serve->lock);
+    return q->op->run(q, err);
+}
+
+static void *work(void *arg)
+{
+    struct serve_request *q = arg;
+    struct serve *s = q->serve;
+    struct kymo_err err = {0};
+    int r = answer(q, &err);
+    (void)pthread_mutex_lock(&s->lock);
+    duckdb_connection connection = q->sql.connection;
+    q->sql.connection = NULL;
+    if (r < 0 && q->late)
+        r = kymo_err_set(&err, -ETIMEDOUT, "the answer took longer than %u ms", s->limits.timeout_ms);
+    (void)pthread_mutex_unlock(&s->lock);
+    if (connection)
+        duckdb_disconnect(&connection);
+    if (q->dir)
+        serve_dirs_put(s->dirs, q->dir);
+    /* The id is free again when END is read, so the request goes first. */
+    (void)pthread_mutex_lock(&s->lock);
+    for (struct serve_request **at = &s->requests; *at; at = &(*at)->next)
+        if (*at == q) {
+            *at = q->next;
+            break;
+        }
+    s->running--;
+    (void)pthread_mutex_unlock(&s->lock);
+    serve_end(s, q->id, r < 0 ? &err : NULL);
+    free_request(q);
+    return NULL;
+}
+
+static int start(struct serve *s, struct serve_request *q, struct kymo_err *err)
+{
+    pthread_t thread;
+    pthread_attr_t attr;
+    (void)pthread_attr_init(&attr);
+    (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    (void)pthread_attr_setstacksize(&attr, STACK);
+    (void)pthread_mutex_lock(&s->lock);
+    q->next = s->requests;
+    s->requests = q;
+    s->running++;
+    int r = pthread_create(&thread, &attr, work, q);
+    if (r != 0) {
+        s->requests = q->next;
+        s->running--;
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    (void)pthread_attr_destroy(&attr);
+    return r ? kymo_err_set(err, -EAGAIN, "no thread for the request: %s", strerror(r)) : 0;
+}
+
+static int take_request(struct serve *s, const struct serve_frame *f, struct kymo_err *err)
+{
+    struct kymo_err why = {0};
+    struct serve_request *q = KYMO_NEW(struct serve_request);
+    if (!q)
+        return kymo_err_set(err, -ENOMEM, "no memory for a request");
+    (void)pthread_cond_init(&q->changed, NULL);
+    q->serve = s;
+    q->id = f->id;
+    q->credit = SERVE_WINDOW;
+    q->sql.stop = &q->stop;
+    if (s->limits.timeout_ms)
+        q->deadline_ns = kymo_clock_mono_ns() + (uint64_t)s->limits.timeout_ms * 1000000;
+    int r = serve_question_parse(f->payload, f->n, &q->root, &q->question, &why);
+    if (r == 0 && !(q->op = serve_op_find(q->question.op)))
+        r = kymo_err_set(&why, -ENOENT, "there is no operation %.64s", q->question.op);
+    if (r == 0)
+        r = start(s, q, &why);
+    if (r == 0)
+        return 0;
+    free_request(q);
+    serve_end(s, f->id, &why);
+    return 0;
+}
+
+static int take_frame(struct serve *s, const struct serve_frame *f, struct kymo_err *err)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    struct serve_request *q = find(s, f->id);
+    bool full = s->running >= SERVE_RUNNING_MAX;
+    if (q && f->type == SERVE_CANCEL) {
+        stop(q, false);
+    } else if (q && f->type == SERVE_CREDIT) {
+        q->credit += serve_frame_credit(f);
+        (void)pthread_cond_broadcast(&q->changed);
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    if (f->type == SERVE_CANCEL || f->type == SERVE_CREDIT)
+        return 0; /* of an id that has just ended */
+    if (f->type != SERVE_REQUEST)
+        return kymo_err_set(err, -EPROTO, "a frame of type %d, which only this side sends", (int)f->type);
+    if (q || full)
+        return kymo_err_set(err, -EPROTO, q ? "request %u is there already" : "request %u is one too many", f->id);
+    return take_request(s, f, err);
+}
+
+static int take_bytes(struct serve *s, struct kymo_buf *in, struct kymo_err *err)
+{
+    size_t at = 0;
+    struct serve_frame f;
+    long n;
+    while ((n = serve_frame_parse(in->data + at, in->len - at, &f, err)) > 0) {
+        int r = take_frame(s, &f, err);
+        if (r < 0)
+            return r;
+        at += (size_t)n;
+    }
+    if (n < 0)
+        return (int)n;
+    memmove(in->data, in->data + at, in->len - at);
+    in->len -= at;
+    return 0;
+}
+
+/* 1: more may come; 0: the other side has closed. */
+static int read_more(struct serve *s, struct kymo_buf *in, struct kymo_err *err)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    look_after(s);
+    int wait = has_stop(s) ? AGAIN_MS : s->requests ? 100 : -1;
+    (void)pthread_mutex_unlock(&s->lock);
+    struct pollfd p = {.fd = s->fd, .events = POLLIN};
+    int r = poll(&p, 1, wait);
+    if (r == 0 || (r < 0 && errno == EINTR))
+        return 1;
+    if (r < 0 || kymo_buf_reserve(in, 64u << 10) < 0)
+        return kymo_err_set(err, -ENOMEM, "no memory for requests");
+    ssize_t n = read(s->fd, in->data + in->len, 64u << 10);
+    if (n < 0)
+        return errno == EINTR ? 1 : kymo_err_set(err, -errno, "requests cannot be read: %s", strerror(errno));
+    in->len += (size_t)n;
+    return n == 0 ? 0 : take_bytes(s, in, err) < 0 ? err->code : 1;
+}
+
+int serve_run(int fd, const struct query_limits *limits, struct kymo_err *err)
+{
+    struct serve s = {.fd = fd, .limits = *limits};
+    struct query_limits each = *limits;
+    struct kymo_buf in;
+    int r;
+    each.timeout_ms = 0; /* requests have it, not statements */
+    s.dirs = serve_dirs_new(&each);
+    if (!s.dirs)
+        return kymo_err_set(err, -ENOMEM, "no memory for directories");
+    (void)pthread_mutex_init(&s.lock, NULL);
+    (void)pthread_mutex_init(&s.out_lock, NULL);
+    kymo_buf_init(&in, 2 * (SERVE_REQUEST_MAX + SERVE_FRAME_HEAD));
+    do
+        r = read_more(&s, &in, err);
+    while (r == 1);
+    /* Threads may still be at work on what nobody will read; the process ends with them. */
+    (void)fflush(NULL);
+    _exit(r < 0);
+}
+
+int serve_question_parse(const void *data, size_t n, json_t **ret_root, struct serve_question *ret,
+                         struct kymo_err *err)
+{
+    json_error_t why;
+    const char *key;
+    json_t *value;
+    json_t *root = json_loadb(data, n, JSON_REJECT_DUPLICATES, &why);
+    if (!root)
+        return kymo_err_set(err, -EINVAL, "a request is no JSON: %s", why.text);
+    struct serve_question q = {json_string_value(json_object_get(root, "dir")),
+                               json_string_value(json_object_get(root, "op")), json_object_get(root, "params")};
+    int r = 0;
+    if (!q.dir || *q.dir != '/' || !q.op || !json_is_object(q.params) || json_object_size(root) != 3)
+        r = kymo_err_set(err, -EINVAL, "a request has an absolute dir, an op and params");
+    json_object_foreach(q.params, key, value) if (r == 0 && !json_is_string(value)) r =
+        kymo_err_set(err, -EINVAL, "the parameter %.64s is no text", key);
+    if (r < 0) {
+        json_decref(root);
+        return r;
+    }
+    *ret_root = root;
+    *ret = q;
+    return 0;
+}

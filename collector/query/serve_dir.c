@@ -1,0 +1,204 @@
+#include "collector/query/serve_dir.h"
+
+#include <errno.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "collector/query/query_internal.h"
+#include "collector/query/query_views.h"
+#include "collector/query/serve_tracks.h"
+
+#define SQL_MAX (1u << 20)
+#define COLUMNS_MAX 65536
+
+const struct serve_kind_row serve_kinds[SERVE_KIND_MAX] = {
+#define X(name, group, dma, split, table, levels) {#name, group, dma, split, table, levels},
+    SERVE_KINDS(X)
+#undef X
+};
+
+struct found_column {
+    char *table, *name, *type;
+};
+
+struct found {
+    struct found_column *columns;
+    size_t n, cap;
+};
+
+static int keep_column(void *ctx, const struct sql_cell *c, struct kymo_err *err)
+{
+    struct found *f = ctx;
+    void *list = f->columns;
+    if (kymo_grow(&list, &f->cap, f->n + 1, COLUMNS_MAX, sizeof *f->columns) < 0)
+        return kymo_err_set(err, -E2BIG, "more than %d columns in all tables", COLUMNS_MAX);
+    f->columns = list;
+    struct found_column *k = &f->columns[f->n++];
+    *k = (struct found_column){kymo_strndup(c[0].text, c[0].len), kymo_strndup(c[1].text, c[1].len),
+                               kymo_strndup(c[2].text, c[2].len)};
+    return k->table && k->name && k->type ? 0 : kymo_err_set(err, -ENOMEM, "no memory for columns");
+}
+
+static void free_found(struct found *f)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        kymo_free(f->columns[i].table);
+        kymo_free(f->columns[i].name);
+        kymo_free(f->columns[i].type);
+    }
+    kymo_free(f->columns);
+}
+
+static const char *type_of(const struct found *f, const char *table, const char *column)
+{
+    for (size_t i = 0; i < f->n; i++)
+        if (!strcasecmp(f->columns[i].table, table) && !strcasecmp(f->columns[i].name, column))
+            return f->columns[i].type;
+    return NULL;
+}
+
+/* A view in the schema's shape. Values of another type are cast; those that cannot be are null. */
+static int shape_table(const struct kymo_table *t, const struct found *f, struct kymo_buf *b)
+{
+    int r = kymo_buf_printf(b, "CREATE VIEW k.\"%s\" AS SELECT ", t->name);
+    for (size_t i = 0; i < t->column_count && r == 0; i++) {
+        const char *name = t->columns[i].name, *want = query_views_type(t->columns[i].type);
+        const char *have = type_of(f, t->name, name), *comma = i ? ", " : "";
+        if (!have)
+            r = kymo_buf_printf(b, "%sNULL::%s AS \"%s\"", comma, want, name);
+        else if (!strcmp(have, want))
+            r = kymo_buf_printf(b, "%s\"%s\"", comma, name);
+        else
+            r = kymo_buf_printf(b, "%sTRY_CAST(\"%s\" AS %s) AS \"%s\"", comma, name, want, name);
+    }
+    return r < 0 ? r : kymo_buf_printf(b, " FROM main.\"%s\"", t->name);
+}
+
+static int shape_tables(const struct sql *s, const struct found *f, struct kymo_err *err)
+{
+    struct kymo_buf b;
+    kymo_buf_init(&b, SQL_MAX);
+    int r = sql_run(s, "CREATE SCHEMA k", NULL, 0, NULL, NULL, err);
+    for (int t = 0; t < KYMO_T_MAX && r == 0; t++) {
+        kymo_buf_reset(&b);
+        r = shape_table(kymo_schema_table((enum kymo_table_id)t), f, &b);
+        r = r < 0 ? kymo_err_set(err, r, "no memory for a view")
+                  : sql_run(s, (const char *)b.data, NULL, 0, NULL, NULL, err);
+    }
+    kymo_buf_done(&b);
+    return r;
+}
+
+static int keep_table(void *ctx, const struct sql_cell *c, struct kymo_err *err)
+{
+    struct serve_dir *d = ctx;
+    (void)err;
+    for (int t = 0; t < KYMO_T_MAX; t++) {
+        const char *name = kymo_schema_table((enum kymo_table_id)t)->name;
+        if (strlen(name) == c[0].len && !memcmp(name, c[0].text, c[0].len))
+            d->has_table[t] = true;
+    }
+    return 0;
+}
+
+static int find_extent(struct serve_dir *d, const struct sql *s, struct kymo_err *err)
+{
+    /* Each table is in order of one of these columns or small, so the file's statistics answer. */
+    static const char text[] =
+        "SELECT min(f), max(t) FROM (SELECT min(start_ts) f, max(end_ts) t FROM k.\"Instruction\""
+        " UNION ALL SELECT min(start_ts), max(end_ts) FROM k.\"DmaPacket\""
+        " UNION ALL SELECT min(start_ts), max(end_ts) FROM k.\"DmaPacketAggregated\""
+        " UNION ALL SELECT min(start_ts), max(end_ts) FROM k.\"HostDmaTransfer\""
+        " UNION ALL SELECT min(start_ts), max(end_ts) FROM k.\"CcOp\""
+        " UNION ALL SELECT min(timestamp), max(timestamp) FROM k.\"Error\")";
+    static const char cores[] = "SELECT greatest((SELECT max(num_physical_cores) FROM k.\"Metadata\")::BIGINT,"
+                                " (SELECT max(pcore_idx) + 1 FROM k.\"Instruction\"),"
+                                " (SELECT max(pcore_idx) + 1 FROM k.\"DmaPacketAggregated\"), 1)";
+    int64_t v[2];
+    int r = sql_numbers(s, text, NULL, 0, v, 2, err);
+    if (r < 0)
+        return r;
+    d->from = v[0] == INT64_MIN || v[0] > 0 ? 0 : v[0];
+    d->to = v[1] == INT64_MIN || v[1] < d->from ? d->from : v[1];
+    r = sql_numbers(s, cores, NULL, 0, v, 1, err);
+    if (r == 0)
+        d->cores = v[0] < 1 ? 1 : v[0] > SERVE_CORES_MAX ? SERVE_CORES_MAX : (int)v[0];
+    return r;
+}
+
+static int prepare(struct serve_dir *d, const struct sql *s, struct kymo_err *err)
+{
+    struct found f = {0};
+    int r = sql_run(s, "SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE schema_name = 'main'",
+                    NULL, 0, keep_column, &f, err);
+    if (r == 0)
+        r = shape_tables(s, &f, err);
+    d->has_split = type_of(&f, "Instruction", "executed_by") != NULL;
+    free_found(&f);
+    if (r == 0)
+        r = sql_run(
+            s, "SELECT view_name FROM duckdb_views() WHERE schema_name = 'main' AND contains(sql, 'read_parquet(')",
+            NULL, 0, keep_table, d, err);
+    d->own_levels = d->has_table[KYMO_T_LEVEL_OF_DETAIL];
+    d->has_split = d->has_split && d->has_table[KYMO_T_INSTRUCTION];
+    if (r == 0)
+        r = find_extent(d, s, err);
+    if (r == 0)
+        r = serve_tracks_views(d, s, err);
+    return r < 0 ? r : serve_tracks_find(d, s, err);
+}
+
+int64_t serve_dir_bucket(const struct serve_dir *d, enum serve_kind kind, int64_t most)
+{
+    const int64_t *widths = d->buckets[kind];
+    int64_t best = widths[0] ? widths[0] : -1;
+    for (int i = 1; i < SERVE_LEVELS_MAX && widths[i] && widths[i] <= most; i++)
+        best = widths[i];
+    return best;
+}
+
+static void dir_freep(struct serve_dir **d)
+{
+    *d = serve_dir_free(*d);
+}
+
+int serve_dir_connect(struct serve_dir *d, duckdb_connection *ret, struct kymo_err *err)
+{
+    return query_db_connect(d->db, ret, err);
+}
+
+int serve_dir_open(const char *path, const struct query_limits *limits, struct serve_dir **ret, struct kymo_err *err)
+{
+    struct serve_dir *d KYMO_CLEANUP(dir_freep) = KYMO_NEW(struct serve_dir);
+    if (!d || !(d->path = kymo_strdup(path)))
+        return kymo_err_set(err, -ENOMEM, "no memory for a directory");
+    int r = query_db_open(path, limits, &d->db, err);
+    struct sql s = {0};
+    if (r == 0)
+        r = serve_dir_connect(d, &s.connection, err);
+    if (r == 0)
+        r = prepare(d, &s, err);
+    if (s.connection)
+        duckdb_disconnect(&s.connection);
+    if (r == 0)
+        *ret = KYMO_TAKE(d);
+    return r;
+}
+
+struct serve_dir *serve_dir_free(struct serve_dir *d)
+{
+    if (!d)
+        return NULL;
+    for (size_t i = 0; i < d->n_tracks; i++) {
+        kymo_free(d->tracks[i].label);
+        kymo_free(d->tracks[i].id);
+        kymo_free(d->tracks[i].engine);
+    }
+    kymo_free(d->tracks);
+    query_db_free(d->db);
+    kymo_free(d->path);
+    kymo_free(d);
+    return NULL;
+}

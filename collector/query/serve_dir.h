@@ -1,0 +1,76 @@
+/*
+ * One directory of tables, opened for the operations of kymo-query --serve: DuckDB with a view per table (query_db.h),
+ * a second view of each in the schema's shape (schema k: all its columns, of its types, null where a file has none),
+ * one view per kind of track over the events that it shows, and what is known of the directory as a whole. Made by one
+ * thread, then shared by all.
+ */
+#ifndef KYMO_COLLECTOR_QUERY_SERVE_DIR_H
+#define KYMO_COLLECTOR_QUERY_SERVE_DIR_H
+
+#include <stdbool.h>
+
+#include "collector/query/query_db.h"
+#include "collector/query/serve_sql.h"
+
+#define SERVE_TRACKS_MAX 8192
+#define SERVE_CORES_MAX 2
+#define SERVE_LEVELS_MAX 32
+
+/* X(name, group, dma grouping, split, table of the events, whether LevelOfDetail has it) */
+#define SERVE_KINDS(X)                                                                                                 \
+    X(instruction, "engine", NULL, "joined", "Instruction", true)                                                      \
+    X(instruction_split, "engine", NULL, "split", "Instruction", true)                                                 \
+    X(dma_engine, "dma", "engine", NULL, "DmaPacket", true)                                                            \
+    X(dma_queue, "dma", "queue", NULL, "DmaPacket", true)                                                              \
+    X(dma_transfer, "dma", "aggregated", NULL, "DmaPacketAggregated", true)                                            \
+    X(host_dma, "host_dma", NULL, NULL, "HostDmaTransfer", true)                                                       \
+    X(collective, "collective", NULL, NULL, "CcOp", false)                                                             \
+    X(cc_instruction, "collective", NULL, NULL, "CcInstruction", false)                                                \
+    X(barrier, "collective", NULL, NULL, "CoreBarriers", false)                                                        \
+    X(throttle, "throttle", NULL, NULL, NULL, false)                                                                   \
+    X(error, "error", NULL, NULL, NULL, false)
+
+enum serve_kind {
+#define X(name, group, dma, split, table, levels) SERVE_KIND_##name,
+    SERVE_KINDS(X)
+#undef X
+        SERVE_KIND_MAX
+};
+
+struct serve_kind_row {
+    const char *name, *group, *dma, *split, *table;
+    bool levels;
+};
+extern const struct serve_kind_row serve_kinds[SERVE_KIND_MAX];
+
+/* A track of events. */
+struct serve_track {
+    enum serve_kind kind;
+    char *label, *id, *engine; /* id: kind:label, escaped; engine NULL: none */
+    int64_t pcore;             /* -1: none */
+    int64_t events;
+    const char *split; /* joined, sequencer, compute; NULL: the switch does not change it */
+};
+
+struct serve_dir {
+    struct query_db *db;
+    char *path;
+    int cores;
+    bool own_levels; /* LevelOfDetail is there */
+    bool has_split;  /* executed_by is there */
+    bool has_table[256];
+    int64_t from, to;
+    int64_t buckets[SERVE_KIND_MAX][SERVE_LEVELS_MAX]; /* widths of the levels, the finest first; 0: no more */
+    struct serve_track *tracks;                        /* in the order in which to show them */
+    size_t n_tracks;
+};
+
+/* stop as in struct sql: the time it takes grows with the tables where LevelOfDetail is not there. */
+int serve_dir_open(const char *path, const struct query_limits *limits, struct serve_dir **ret,
+                   struct kymo_err *err) KYMO_MUST_CHECK;
+struct serve_dir *serve_dir_free(struct serve_dir *d); /* NULL is fine; returns NULL */
+/* The widest bucket of a kind that is at most so wide, else the finest. -1: it has none. */
+int64_t serve_dir_bucket(const struct serve_dir *d, enum serve_kind kind, int64_t most);
+int serve_dir_connect(struct serve_dir *d, duckdb_connection *ret, struct kymo_err *err) KYMO_MUST_CHECK;
+
+#endif

@@ -1,0 +1,186 @@
+#include "collector/query/serve_dirs.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+
+#define ENTRIES_MAX 64 /* in use or kept */
+
+struct entry {
+    struct serve_dir *dir; /* NULL: being opened */
+    char *path;
+    struct stat st;
+    unsigned users;
+    uint64_t used;
+};
+
+struct serve_dirs {
+    struct query_limits limits;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct entry *entries[ENTRIES_MAX];
+    size_t n;
+    uint64_t clock;
+};
+
+struct serve_dirs *serve_dirs_new(const struct query_limits *limits)
+{
+    struct serve_dirs *d = KYMO_NEW(struct serve_dirs);
+    if (!d)
+        return NULL;
+    d->limits = *limits;
+    (void)pthread_mutex_init(&d->lock, NULL);
+    (void)pthread_cond_init(&d->changed, NULL);
+    return d;
+}
+
+static void free_entry(struct entry *e)
+{
+    serve_dir_free(e->dir);
+    kymo_free(e->path);
+    kymo_free(e);
+}
+
+struct serve_dirs *serve_dirs_free(struct serve_dirs *d)
+{
+    if (!d)
+        return NULL;
+    for (size_t i = 0; i < d->n; i++)
+        free_entry(d->entries[i]);
+    (void)pthread_cond_destroy(&d->changed);
+    (void)pthread_mutex_destroy(&d->lock);
+    kymo_free(d);
+    return NULL;
+}
+
+static bool same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_ctim.tv_sec == b->st_ctim.tv_sec &&
+           a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
+static void take_out(struct serve_dirs *d, size_t i)
+{
+    d->entries[i] = d->entries[--d->n];
+}
+
+/* The one longest unused of those that nobody uses; SIZE_MAX: all are in use. */
+static size_t oldest(const struct serve_dirs *d)
+{
+    size_t best = SIZE_MAX;
+    for (size_t i = 0; i < d->n; i++)
+        if (d->entries[i]->users == 0 && (best == SIZE_MAX || d->entries[i]->used < d->entries[best]->used))
+            best = i;
+    return best;
+}
+
+/* Takes out what is too much; the caller frees it, without the lock. NULL: nothing. */
+static struct entry *trim(struct serve_dirs *d, size_t most)
+{
+    size_t i = d->n > most ? oldest(d) : SIZE_MAX;
+    if (i == SIZE_MAX)
+        return NULL;
+    struct entry *e = d->entries[i];
+    take_out(d, i);
+    return e;
+}
+
+static struct entry *find(struct serve_dirs *d, const char *path, const struct stat *st)
+{
+    for (size_t i = 0; i < d->n; i++)
+        if (same(&d->entries[i]->st, st) && !strcmp(d->entries[i]->path, path))
+            return d->entries[i];
+    return NULL;
+}
+
+/* An entry that says "being opened", in the list. NULL: see err. */
+static struct entry *announce(struct serve_dirs *d, const char *path, const struct stat *st, struct kymo_err *err)
+{
+    if (d->n == ENTRIES_MAX) {
+        (void)kymo_err_set(err, -EBUSY, "%d directories are in use at once", ENTRIES_MAX);
+        return NULL;
+    }
+    struct entry *e = KYMO_NEW(struct entry);
+    if (!e || !(e->path = kymo_strdup(path))) {
+        (void)kymo_err_set(err, -ENOMEM, "no memory for a directory");
+        kymo_free(e);
+        return NULL;
+    }
+    e->st = *st;
+    e->users = 1;
+    d->entries[d->n++] = e;
+    return e;
+}
+
+static void withdraw(struct serve_dirs *d, struct entry *e)
+{
+    for (size_t i = 0; i < d->n; i++)
+        if (d->entries[i] == e)
+            take_out(d, i);
+}
+
+/* With the lock held, which is given up meanwhile. */
+static int open_entry(struct serve_dirs *d, const char *path, const struct stat *st, struct serve_dir **ret,
+                      struct kymo_err *err)
+{
+    struct entry *e = announce(d, path, st, err), *gone = NULL;
+    struct serve_dir *dir = NULL;
+    if (!e)
+        return err->code;
+    (void)pthread_mutex_unlock(&d->lock);
+    int r = serve_dir_open(path, &d->limits, &dir, err);
+    (void)pthread_mutex_lock(&d->lock);
+    if (r < 0)
+        withdraw(d, e);
+    e->dir = dir;
+    e->used = ++d->clock;
+    if (r == 0)
+        gone = trim(d, SERVE_DIRS_MAX);
+    (void)pthread_cond_broadcast(&d->changed);
+    (void)pthread_mutex_unlock(&d->lock);
+    if (r < 0)
+        free_entry(e);
+    if (gone)
+        free_entry(gone);
+    (void)pthread_mutex_lock(&d->lock);
+    *ret = dir;
+    return r;
+}
+
+int serve_dirs_get(struct serve_dirs *d, const char *path, struct serve_dir **ret, struct kymo_err *err)
+{
+    struct stat st;
+    if (stat(path, &st) < 0)
+        return kymo_err_set(err, -errno, "%s: %s", path, strerror(errno));
+    struct kymo_err own = {0};
+    int r = 0;
+    (void)pthread_mutex_lock(&d->lock);
+    struct entry *e;
+    while ((e = find(d, path, &st)) && !e->dir)
+        (void)pthread_cond_wait(&d->changed, &d->lock);
+    if (e) {
+        e->users++;
+        *ret = e->dir;
+    } else {
+        r = open_entry(d, path, &st, ret, &own);
+    }
+    (void)pthread_mutex_unlock(&d->lock);
+    return r < 0 ? kymo_err_set(err, r, "%s", own.text) : 0;
+}
+
+void serve_dirs_put(struct serve_dirs *d, struct serve_dir *dir)
+{
+    (void)pthread_mutex_lock(&d->lock);
+    for (size_t i = 0; i < d->n; i++)
+        if (d->entries[i]->dir == dir) {
+            d->entries[i]->users--;
+            d->entries[i]->used = ++d->clock;
+        }
+    struct entry *gone = trim(d, SERVE_DIRS_MAX);
+    (void)pthread_mutex_unlock(&d->lock);
+    if (gone)
+        free_entry(gone);
+}

@@ -1,0 +1,28 @@
+/* The operations that can be asked for, one row each (SERVE.md). */
+#ifndef KYMO_COLLECTOR_QUERY_SERVE_OPS_H
+#define KYMO_COLLECTOR_QUERY_SERVE_OPS_H
+
+#include "collector/query/serve_request.h"
+
+/* X(operation) */
+#define SERVE_OPS(X)                                                                                                   \
+    X(overview)                                                                                                        \
+    X(timeline)                                                                                                        \
+    X(series)                                                                                                          \
+    X(bands)                                                                                                           \
+    X(event)                                                                                                           \
+    X(dependencies)                                                                                                    \
+    X(why)
+
+struct serve_op {
+    const char *name;
+    int (*run)(struct serve_request *q, struct kymo_err *err);
+};
+
+#define X(name) int op_##name(struct serve_request *q, struct kymo_err *err);
+SERVE_OPS(X)
+#undef X
+
+const struct serve_op *serve_op_find(const char *name); /* NULL: there is none */
+
+#endif

@@ -1,0 +1,40 @@
+/*
+ * One request of kymo-query --serve, as the operations see it: parameters in, an answer out. An operation runs on a
+ * thread of its own and answers once: with serve_answer_json, serve_answer_packed, or serve_head and any number of
+ * serve_data; or it returns an error and has said nothing.
+ */
+#ifndef KYMO_COLLECTOR_QUERY_SERVE_REQUEST_H
+#define KYMO_COLLECTOR_QUERY_SERVE_REQUEST_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "collector/query/packed.h"
+#include "collector/query/serve_dir.h"
+#include "collector/query/serve_sql.h"
+
+struct serve_request;
+
+const char *serve_param(const struct serve_request *q, const char *name); /* NULL: not there */
+/* A whole number within the bounds. -EINVAL: it is none, or it is not there and required. */
+int serve_param_int(const struct serve_request *q, const char *name, int64_t min, int64_t max, bool required,
+                    int64_t *ret, struct kymo_err *err) KYMO_MUST_CHECK;
+/* One of the names, which end with NULL, by number; *ret stays where the parameter is absent. */
+int serve_param_choice(const struct serve_request *q, const char *name, const char *const *names, int *ret,
+                       struct kymo_err *err) KYMO_MUST_CHECK;
+
+const struct serve_dir *serve_dir_of(const struct serve_request *q);
+/* The request's own connection; CANCEL and the time limit end what runs on it. */
+const struct sql *serve_sql_of(const struct serve_request *q);
+
+/* Each waits for credit. -ECANCELED: nobody wants it any more. */
+int serve_head(struct serve_request *q, unsigned status, const char *type, struct kymo_err *err) KYMO_MUST_CHECK;
+int serve_data(struct serve_request *q, const void *data, size_t n, struct kymo_err *err) KYMO_MUST_CHECK;
+
+/* 200, and the whole answer; body is taken. */
+int serve_answer_json(struct serve_request *q, json_t *body, struct kymo_err *err) KYMO_MUST_CHECK;
+int serve_answer_packed(struct serve_request *q, struct packed *p, struct kymo_err *err) KYMO_MUST_CHECK;
+
+#endif
