@@ -1,9 +1,12 @@
 #include "collector/api.h"
 
 #include <errno.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "collector/api_impl.h"
+#include "collector/page_files.h"
+#include "collector/work_queue.h"
 
 static const struct http_route routes[] = {
     {"GET", "/api/v1/profiles", api_get_profiles},
@@ -17,12 +20,33 @@ static const struct http_route routes[] = {
     {"GET", "/api/v1/status", api_get_status},
     {"GET", "/api/v1/openapi.json", api_get_openapi},
     {"GET", "/metrics", api_get_metrics},
+    API_QUERIES(API_QUERY_ROUTE){"GET", "/", api_get_page},
+    {"GET", "/{file}", api_get_page},
+    {"GET", "/assets/{file}", api_get_asset},
 };
 
 const struct http_route *api_routes(size_t *ret_n)
 {
     *ret_n = sizeof routes / sizeof *routes;
     return routes;
+}
+
+/* The directory of a profile that is ready. */
+static int find_profile(struct api_query *q, const char *name, char **ret_dir, struct kymo_err *err)
+{
+    struct api *a = (struct api *)q;
+    struct catalog_profile p;
+    int r = catalog_find(a->catalog, name, &p, err);
+    if (r < 0)
+        return r;
+    /* One that is made again keeps its tables meanwhile. */
+    char *dir KYMO_FREE = work_queue_place(a->data_path, p.name);
+    if (!dir)
+        return kymo_err_set(err, -ENOMEM, "no memory for a path");
+    if (p.state != CATALOG_READY && access(dir, F_OK) != 0)
+        return kymo_err_set(err, -EALREADY, "the profile is %s, not ready", catalog_state_name(p.state));
+    *ret_dir = KYMO_TAKE(dir);
+    return 0;
 }
 
 static void api_freep(struct api **a)
@@ -37,6 +61,7 @@ int api_new(const char *data_path, const struct api_source *source, struct api *
     if (!a || !path || !(a->data_path = kymo_strdup(data_path)))
         return kymo_err_set(err, -ENOMEM, "no memory for the API");
     a->source = *source;
+    a->query.find = find_profile;
     int r = catalog_open(path, true, &a->catalog, err);
     if (r == 0)
         *ret = KYMO_TAKE(a);
@@ -51,6 +76,29 @@ struct api *api_free(struct api *a)
     kymo_free(a->data_path);
     kymo_free(a);
     return NULL;
+}
+
+void api_set_pool(struct api *a, struct query_pool *pool)
+{
+    a->query.pool = pool;
+}
+
+void api_set_page(struct api *a, const struct page_files *page)
+{
+    a->page = page;
+}
+
+void api_get_page(void *ctx, struct http_request *q)
+{
+    const struct api *a = ctx;
+    const char *name = http_path(q, "file");
+    page_files_answer(a->page, q, name ? name : "", false);
+}
+
+void api_get_asset(void *ctx, struct http_request *q)
+{
+    const struct api *a = ctx;
+    page_files_answer(a->page, q, http_path(q, "file"), true);
 }
 
 void api_set_http(struct api *a, const struct http *h)

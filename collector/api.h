@@ -89,6 +89,12 @@ int api_new(const char *data_path, const struct api_source *source, struct api *
 struct api *api_free(struct api *a);
 /* For http_config: routes, with the api as their context. */
 const struct http_route *api_routes(size_t *ret_n);
+/* Who answers questions about tables; NULL: nobody. */
+struct query_pool;
+void api_set_pool(struct api *a, struct query_pool *pool);
+/* The files of the web page; NULL: none. */
+struct page_files;
+void api_set_page(struct api *a, const struct page_files *page);
 /* The server whose figures /metrics shows; NULL: none. */
 void api_set_http(struct api *a, const struct http *h);
 

@@ -3,6 +3,7 @@
 #define KYMO_COLLECTOR_API_IMPL_H
 
 #include "collector/api.h"
+#include "collector/api_query.h"
 #include "collector/catalog_search.h"
 
 #define API_LIMIT_DEFAULT 100
@@ -11,10 +12,12 @@
 #define API_BUDGET_MS 30  /* ... and time on the loop */
 
 struct api {
+    struct api_query query; /* first */
     struct catalog *catalog;
     char *data_path;
     struct api_source source;
     const struct http *http;
+    const struct page_files *page;
 };
 
 /* Handlers of the routes, named by method and path. */
@@ -29,6 +32,8 @@ void api_get_hosts(void *ctx, struct http_request *q);
 void api_get_status(void *ctx, struct http_request *q);
 void api_get_openapi(void *ctx, struct http_request *q);
 void api_get_metrics(void *ctx, struct http_request *q);
+void api_get_page(void *ctx, struct http_request *q);
+void api_get_asset(void *ctx, struct http_request *q);
 
 /* openapi.json as it was at the build (cmake/embed.cmake). */
 extern const unsigned char api_openapi[];

@@ -102,7 +102,7 @@ static void end_connection(struct http_conn *c)
  * libmicrohttpd does not see that a client is gone when that came together with its last bytes: one edge tells of both,
  * and a read that takes the bytes takes the edge with it.
  */
-static bool has_left(const struct http_conn *c)
+bool http_has_left(const struct http_conn *c)
 {
     char byte;
     return recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
@@ -118,7 +118,7 @@ static void sweep_connection(struct http *h, struct http_conn *c, uint64_t now)
         if (c->phase != HTTP_READING || !c->served)
             http_refuse(h, HTTP_REFUSED_SLOW);
         end_connection(c);
-    } else if (c->phase == HTTP_READING && age > SWEEP_MS && has_left(c)) {
+    } else if (c->phase == HTTP_READING && age > SWEEP_MS && http_has_left(c)) {
         end_connection(c);
     }
 }
@@ -172,6 +172,7 @@ static void on_sweep(uv_timer_t *timer)
     uint64_t now = uv_now(h->loop);
     for (struct http_conn *c = h->conns; c; c = c->next)
         sweep_connection(h, c, now);
+    http_request_sweep(h);
     if (now > h->config.answer_ms)
         http_request_expire(h, now - h->config.answer_ms, 504, "timeout", "no answer in time; it may still come about");
 }
@@ -194,6 +195,7 @@ struct http *http_close(struct http *h)
         return NULL;
     net_listener_close(h->listener);
     http_request_expire(h, UINT64_MAX, 503, "stopping", "the collector is stopping");
+    http_request_cut(h);
     /* Once more, so that those who just got an answer may have it. */
     if (h->daemon)
         (void)MHD_run(h->daemon);

@@ -113,7 +113,14 @@ void http_answer_json(struct http_request *q, unsigned status, json_t *body); /*
 void http_answer_text(struct http_request *q, unsigned status, const char *type, const void *text, size_t n);
 void http_answer_error(struct http_request *q, unsigned status, const char *code, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-/* The same for an error from below: its status and code by its errno. */
+/* A file of the page, which lives as long as the server. Clients that have it get 304. */
+struct http_file {
+    const char *type, *etag; /* etag in quotes */
+    const void *data;
+    size_t n;
+};
+void http_answer_file(struct http_request *q, const struct http_file *file);
+/* As http_answer_error, for an error from below: its status and code by its errno. */
 void http_answer_err(struct http_request *q, const struct kymo_err *err);
 
 #endif

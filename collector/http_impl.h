@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "collector/http.h"
 #include "collector/http_route.h"
+#include "collector/http_stream.h"
 #include "collector/http_target.h"
 
 enum http_phase { HTTP_READING, HTTP_KEPT, HTTP_SENDING };
@@ -37,6 +38,9 @@ struct http_request {
     bool attached; /* libmicrohttpd has it */
     bool owed;     /* a handler has it */
     bool answered;
+    void (*gone)(void *ctx); /* NULL: the handler does not care whether the client leaves */
+    void *gone_ctx;
+    struct http_stream *stream; /* that answers it */
 };
 
 struct http {
@@ -84,6 +88,18 @@ enum MHD_Result http_request_turn(void *cls, struct MHD_Connection *mhd, const c
 void http_request_end(void *cls, struct MHD_Connection *mhd, void **con_cls, enum MHD_RequestTerminationCode code);
 /* Gives those that handlers keep for too long, or all, an answer from us. */
 void http_request_expire(struct http *h, uint64_t before_ms, unsigned status, const char *code, const char *text);
+
+/* Answers with a response that has neither headers nor a place yet. */
+void http_request_answer(struct http_request *q, unsigned status, const char *type, struct MHD_Response *response);
+/* Clients that have left while somebody is at work for them: the worker is told. */
+void http_request_sweep(struct http *h);
+/* Ends the streams of all requests, so that no connection stays suspended. */
+void http_request_cut(struct http *h);
+bool http_has_left(const struct http_conn *c);
+
+/* Nobody takes or writes on; the connection is closed. */
+void http_stream_cut(struct http_stream *s);
+bool http_stream_is_idle(const struct http_stream *s); /* waits for its writer */
 
 /* The server goes; what handlers still keep is theirs alone. */
 void http_request_orphan(struct http *h);

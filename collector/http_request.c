@@ -112,6 +112,7 @@ static void finish(struct http_request *q, unsigned status, struct MHD_Response 
 static void answer(struct http_request *q, unsigned status, struct MHD_Response *response)
 {
     q->owed = false;
+    q->gone = NULL;
     finish(q, status, response);
     free_request(q);
 }
@@ -138,6 +139,12 @@ static struct MHD_Response *error_response(const char *code, const char *message
     struct MHD_Response *response = json_response(root);
     json_decref(root);
     return response;
+}
+
+void http_request_answer(struct http_request *q, unsigned status, const char *type, struct MHD_Response *response)
+{
+    add_headers(response, type);
+    answer(q, status, response);
 }
 
 void http_answer_json(struct http_request *q, unsigned status, json_t *body)
@@ -190,6 +197,33 @@ void http_answer_err(struct http_request *q, const struct kymo_err *err)
             return;
         }
     http_answer_error(q, 500, "internal", "%s", err->text);
+}
+
+/* Not made for one client, so that it may be kept; and a page, so that it says what it may load. */
+void http_answer_file(struct http_request *q, const struct http_file *file)
+{
+    static const char policy[] = "default-src 'self'; img-src 'self' data: blob:; object-src 'none'; base-uri 'none'; "
+                                 "form-action 'none'; frame-ancestors 'none'";
+    const char *known = http_header(q, "If-None-Match");
+    bool same = known && strstr(known, file->etag);
+    union {
+        const void *in;
+        void *out;
+    } data = {file->data};
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(same ? 0 : file->n, same ? NULL : data.out, MHD_RESPMEM_PERSISTENT);
+    if (!response) {
+        http_answer_error(q, 503, "no_memory", "no memory for the answer");
+        return;
+    }
+    add_headers(response, file->type);
+    (void)MHD_del_response_header(response, "Cache-Control", "no-store");
+    (void)MHD_del_response_header(response, "Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'");
+    (void)MHD_add_response_header(response, "Cache-Control", "no-cache");
+    (void)MHD_add_response_header(response, "Content-Security-Policy", policy);
+    (void)MHD_add_response_header(response, "Cross-Origin-Opener-Policy", "same-origin");
+    (void)MHD_add_response_header(response, "ETag", file->etag);
+    answer(q, same ? 304 : 200, response);
 }
 
 const char *http_path(const struct http_request *q, const char *name)
@@ -446,6 +480,35 @@ void http_request_expire(struct http *h, uint64_t before_ms, unsigned status, co
         next = q->next;
         if (q->owed && !q->answered && q->kept_ms <= before_ms)
             finish(q, status, error_response(code, text));
+    }
+}
+
+void http_request_sweep(struct http *h)
+{
+    struct http_request *next;
+    for (struct http_request *q = h->requests; q; q = next) {
+        next = q->next;
+        if (!q->conn || q->conn->ended || (!q->gone && !(q->stream && http_stream_is_idle(q->stream))))
+            continue;
+        if (!http_has_left(q->conn))
+            continue;
+        void (*gone)(void *ctx) = q->gone;
+        void *ctx = q->gone_ctx;
+        q->gone = NULL;
+        if (q->stream)
+            http_stream_cut(q->stream);
+        else
+            gone(ctx);
+    }
+}
+
+void http_request_cut(struct http *h)
+{
+    struct http_request *next;
+    for (struct http_request *q = h->requests; q; q = next) {
+        next = q->next;
+        if (q->stream)
+            http_stream_cut(q->stream);
     }
 }
 

@@ -18,6 +18,7 @@
 #include "base/sibling.h"
 #include "collector/collector_config.h"
 #include "collector/receiver.h"
+#include "collector/view.h"
 #include "collector/web.h"
 
 #define STOP_MS 20000 /* a disk that hangs does not keep the program from ending; it may be killed at any point */
@@ -426,6 +427,8 @@ static int run(struct collector *c)
 int main(int argc, char **argv)
 {
     static struct collector c;
+    if (argc > 1 && !strcmp(argv[1], "view"))
+        return view_main(argc - 1, argv + 1);
     c.argc = argc;
     c.argv = argv;
     int code = collector_settings_main(argc, argv, &c.settings);

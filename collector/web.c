@@ -5,11 +5,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/log.h"
+#include "base/sibling.h"
 #include "collector/api.h"
+#include "collector/page_files.h"
+#include "collector/query_pool.h"
 
 #define TOKEN_MAX 4096
 #define ANSWER_MS                                                                                                      \
@@ -20,6 +25,8 @@ struct web {
     struct store_thread *store;
     struct http *http;
     struct api *api;
+    struct query_pool *pool;
+    struct page_files *page;
     struct tls_context *tls;
     char *token, *data_path, *address;
     char **names;
@@ -248,7 +255,7 @@ static int copy_texts(struct web *w, const struct collector_config *v, struct ky
 
 static void web_freep(struct web **w)
 {
-    if (*w && (*w)->http)
+    if (*w)
         web_close(*w);
     web_free(*w);
 }
@@ -259,6 +266,37 @@ static int open_tls(const struct collector_config *v, struct tls_context **ret, 
     return v->http_cert ? tls_context_new(TLS_SERVER, &files, ret, err) : 0;
 }
 
+static void say(void *ctx, int level, const char *text)
+{
+    (void)ctx;
+    kymo_log((enum kymo_log_level)level, "%s", text);
+}
+
+/* A build without DuckDB has no kymo-query: then questions about tables are answered with 501. */
+static int open_pool(struct web *w, uv_loop_t *loop, struct kymo_err *err)
+{
+    char program[PATH_MAX];
+    int r = sibling_path("kymo-query", program, err);
+    const struct query_pool_config config = {
+        .loop = loop, .program = r == 0 && access(program, X_OK) == 0 ? program : NULL, .say = say};
+    if (r == 0)
+        r = query_pool_new(&config, &w->pool, err);
+    if (r == 0)
+        api_set_pool(w->api, w->pool);
+    return r;
+}
+
+static int open_page(struct web *w, struct kymo_err *err)
+{
+    char place[4096];
+    int r = page_files_place(place, err);
+    if (r == 0)
+        r = page_files_read(place, &w->page, err);
+    if (r == 0)
+        api_set_page(w->api, w->page);
+    return r;
+}
+
 static int start(struct web *w, uv_loop_t *loop, struct net *net, const struct collector_config *v,
                  struct kymo_err *err)
 {
@@ -267,6 +305,10 @@ static int start(struct web *w, uv_loop_t *loop, struct net *net, const struct c
         .figures = on_figures, .hosts = on_hosts, .reprocess = on_reprocess, .capture = on_capture, .ctx = w};
     if (r == 0)
         r = api_new(w->data_path, &source, &w->api, err);
+    if (r == 0)
+        r = open_pool(w, loop, err);
+    if (r == 0)
+        r = open_page(w, err);
     struct http_config config = {
         .address = w->address,
         .tls = w->tls,
@@ -303,8 +345,11 @@ int web_new(uv_loop_t *loop, struct net *net, const struct collector_settings *s
 
 void web_close(struct web *w)
 {
-    if (w->api)
+    if (w->api) {
         api_set_http(w->api, NULL);
+        api_set_pool(w->api, NULL);
+    }
+    w->pool = query_pool_free(w->pool);
     w->http = http_close(w->http);
 }
 
@@ -313,6 +358,7 @@ struct web *web_free(struct web *w)
     if (!w)
         return NULL;
     api_free(w->api);
+    page_files_free(w->page);
     tls_context_free(w->tls);
     for (size_t i = 0; i < w->n_names; i++)
         kymo_free(w->names[i]);

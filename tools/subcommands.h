@@ -23,7 +23,8 @@
     X(spool, "check, dump or repair a host's spool of captures")                                                       \
     X(status, "show this host's daemon, its jobs and its spool")                                                       \
     X(systrace, "show what a file of a system trace holds")                                                            \
-    X(verify, "prove that every record of a profile is accounted for")
+    X(verify, "prove that every record of a profile is accounted for")                                                 \
+    X(view, "show profiles in a web browser")
 
 #define X(name, help) int kymo_##name##_main(int argc, char **argv);
 KYMO_SUBCOMMANDS(X)

@@ -13,6 +13,7 @@ from api_server import SERVER, Server
 DOCUMENT = json.loads((Path(__file__).parents[2] / "collector" / "openapi.json").read_text())
 CAPTURES = 30
 PROFILES = 2 * CAPTURES + 2
+QUERIES = {"getOverview", "getTimeline", "getSeries", "getBands", "getEvent", "getDependencies", "getWhy"}
 STATES = ["received", "queued", "processing", "ready", "failed"]
 
 
@@ -86,18 +87,22 @@ def test_document_is_sound():
 
 def test_every_route_is_described():
     routes = subprocess.run([SERVER, "--routes"], check=True, capture_output=True, text=True).stdout.split("\n")
-    assert sorted(r for r in routes if r) == sorted(f"{method} {path}" for method, path, _ in operations())
+    # The page's own files are no part of the API.
+    api = [r for r in routes if r and re.match(r"\w+ /(api/|metrics)", r)]
+    assert sorted(api) == sorted(f"{method} {path}" for method, path, _ in operations())
 
 
 def test_every_parameter_is_taken_and_no_other(server):
     for method, path, operation in operations():
-        target = path.format(name="train-host-0-r0-cap-00000-nc0", id="cap-00000")
+        target = path.format(name="train-host-0-r0-cap-00000-nc0", id="cap-00000", table="Instruction")
+        # This server has no tables to ask about; what is asked is looked at all the same.
+        taken = {409, 501} if operation["operationId"] in QUERIES else {200}
         assert call(server, method, target + "?surely_not=1")[0] == 400
         for p in operation.get("parameters", []):
             if p["in"] != "query" or p["name"] == "cursor":
                 continue
             value = p["schema"].get("enum", [1])[0]
-            assert call(server, method, f"{target}?{p['name']}={value}")[0] == 200, p["name"]
+            assert call(server, method, f"{target}?{p['name']}={value}")[0] in taken, p["name"]
 
 
 def test_profiles(server):
@@ -233,9 +238,12 @@ def test_metrics(server):
 
 def test_methods(server):
     for method, path, _ in operations():
-        target = path.format(name="x", id="x")
+        target = path.format(name="x", id="x", table="x")
         status, headers, data = server.request("DELETE", target)
         assert status == 405 and method in headers["Allow"].split(", ") and data["error"]["code"] == "method"
-    assert call(server, "GET", "/")[0] == 404
+    assert call(server, "GET", "/nothing")[0] == 404
+    status, headers, page = server.request("GET", "/")
+    assert status == 200 and "default-src 'self'" in headers["Content-Security-Policy"] and b"<title>kymo</title>" in page
+    assert server.request("GET", "/", headers={"If-None-Match": headers["ETag"]})[0] == 304
     status, headers, data = server.request("HEAD", "/api/v1/status")
     assert status == 200 and data == b"" and int(headers["Content-Length"]) > 100

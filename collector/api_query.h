@@ -1,0 +1,35 @@
+/*
+ * Questions about the tables of one profile, /api/v1/profiles/{name}/..., answered by kymo-query (query_pool.h). Used
+ * by the collector's API and by its view of plain directories. All on the loop's thread.
+ */
+#ifndef KYMO_COLLECTOR_API_QUERY_H
+#define KYMO_COLLECTOR_API_QUERY_H
+
+#include "collector/http.h"
+#include "collector/query_pool.h"
+
+/* The context of the handlers begins with it. */
+struct api_query {
+    struct query_pool *pool; /* NULL: none */
+    /* The directory of a profile, absolute, as fresh memory. -ENOENT; -EALREADY: it is not ready. */
+    int (*find)(struct api_query *q, const char *name, char **ret_dir, struct kymo_err *err);
+};
+
+/* X(operation, class, path below the profile, parameters beside those in the path) */
+#define API_QUERIES(X)                                                                                                 \
+    X(overview, QUERY_QUICK, "overview", "")                                                                           \
+    X(timeline, QUERY_QUICK, "timeline", "from,to,width,groups,tracks,dma,split")                                      \
+    X(series, QUERY_QUICK, "series", "from,to,width,groups,tracks")                                                    \
+    X(bands, QUERY_QUICK, "bands", "from,to")                                                                          \
+    X(event, QUERY_QUICK, "events/{table}/{id}", "")                                                                   \
+    X(dependencies, QUERY_QUICK, "events/{table}/{id}/dependencies", "")                                               \
+    X(why, QUERY_QUICK, "events/{table}/{id}/why", "")
+
+#define X(op, class, path, params) void api_query_##op(void *ctx, struct http_request *q);
+API_QUERIES(X)
+#undef X
+
+/* Rows for a table of routes. */
+#define API_QUERY_ROUTE(op, class, path, params) {"GET", "/api/v1/profiles/{name}/" path, api_query_##op},
+
+#endif

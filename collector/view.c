@@ -1,0 +1,375 @@
+#include "collector/view.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/net.h"
+#include "base/options.h"
+#include "base/sibling.h"
+#include "collector/api_params.h"
+#include "collector/api_query.h"
+#include "collector/json_text.h"
+#include "collector/page_files.h"
+
+struct args {
+    struct kymo_option_list dirs;
+    const char *http, *page, *ports_file;
+};
+
+static const struct kymo_option options[] = {
+    {.name = "DIR",
+     .type = KYMO_OPTION_POSITIONALS,
+     .offset = offsetof(struct args, dirs),
+     .help = "directories of tables (NAME.parquet), or directories of such directories"},
+    {.name = "http",
+     .type = KYMO_OPTION_TEXT,
+     .arg = "ADDRESS:PORT",
+     .def = "127.0.0.1:3001",
+     .offset = offsetof(struct args, http),
+     .help = "where to listen; a loopback address, port 0 for any free one"},
+    {.name = "page",
+     .type = KYMO_OPTION_TEXT,
+     .arg = "DIR",
+     .offset = offsetof(struct args, page),
+     .help = "files of the web page, instead of those installed"},
+    {.name = "ports-file",
+     .type = KYMO_OPTION_TEXT,
+     .arg = "FILE",
+     .offset = offsetof(struct args, ports_file),
+     .help = "write the port to this file when ready"},
+    {0},
+};
+
+static const struct kymo_options spec = {
+    .program = "kymo view",
+    .about = "Shows profiles in a web browser: directories of tables, made by kymo or by others. Nothing is written to "
+             "them.",
+    .rows = options,
+};
+
+struct profile {
+    char *name, *dir;
+};
+
+struct view {
+    struct api_query query; /* first */
+    uv_loop_t loop;
+    struct net *net;
+    struct http *http;
+    struct page_files *page;
+    uv_signal_t signals[2];
+    struct profile *profiles;
+    size_t n, cap;
+};
+
+/* Profiles */
+
+static bool is_name(const char *s, size_t n)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    return n > 0 && strspn(s, letters) >= n && *s != '.';
+}
+
+static struct profile *find(const struct view *v, const char *name)
+{
+    for (size_t i = 0; i < v->n; i++)
+        if (!strcmp(v->profiles[i].name, name))
+            return &v->profiles[i];
+    return NULL;
+}
+
+/* What a directory is called, less what the store adds; letters that a path cannot have become '_'. */
+static char *make_name(const struct view *v, const char *dir)
+{
+    static const char latest[] = "@latest";
+    const char *last = strrchr(dir, '/') ? strrchr(dir, '/') + 1 : dir;
+    size_t n = strlen(last);
+    if (n > sizeof latest - 1 && !strcmp(last + n - (sizeof latest - 1), latest))
+        n -= sizeof latest - 1;
+    char *base KYMO_FREE = n ? kymo_strndup(last, n) : kymo_strdup("profile");
+    for (char *c = base; c && *c; c++)
+        if (!is_name(c, 1) && *c != '.')
+            *c = '_';
+    for (int i = 1; base && i <= VIEW_PROFILES_MAX; i++) {
+        char *name = i == 1 ? kymo_strdup(base) : kymo_asprintf("%s-%d", base, i);
+        if (!name || !find(v, name))
+            return name;
+        kymo_free(name);
+    }
+    return NULL;
+}
+
+static int add(struct view *v, const char *dir, struct kymo_err *err)
+{
+    void *list = v->profiles;
+    int r = kymo_grow(&list, &v->cap, v->n + 1, VIEW_PROFILES_MAX, sizeof *v->profiles);
+    if (r < 0)
+        return kymo_err_set(err, r, "more than %d profiles", VIEW_PROFILES_MAX);
+    v->profiles = list;
+    struct profile p = {make_name(v, dir), kymo_strdup(dir)};
+    if (!p.name || !p.dir) {
+        kymo_free(p.name);
+        kymo_free(p.dir);
+        return kymo_err_set(err, -ENOMEM, "no memory for profiles");
+    }
+    v->profiles[v->n++] = p;
+    return 0;
+}
+
+static bool has_tables(const char *dir)
+{
+    DIR *d = opendir(dir);
+    bool found = false;
+    for (const struct dirent *e; d && !found && (e = readdir(d));) {
+        size_t n = strlen(e->d_name);
+        found = n > 8 && !strcmp(e->d_name + n - 8, ".parquet");
+    }
+    if (d)
+        (void)closedir(d);
+    return found;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    const struct profile *x = a, *y = b;
+    return strcmp(x->name, y->name);
+}
+
+static int add_below(struct view *v, const char *dir, struct kymo_err *err)
+{
+    DIR *d = opendir(dir);
+    size_t before = v->n;
+    int r = d ? 0 : kymo_err_set(err, -errno, "%s: %s", dir, strerror(errno));
+    for (const struct dirent *e; r == 0 && (e = readdir(d));) {
+        char *path KYMO_FREE = *e->d_name == '.' ? NULL : kymo_asprintf("%s/%s", dir, e->d_name);
+        if (path && has_tables(path))
+            r = add(v, path, err);
+    }
+    if (d)
+        (void)closedir(d);
+    if (r == 0 && v->n == before)
+        r = kymo_err_set(err, -ENOENT, "%s: no table (NAME.parquet) in it, nor in a directory below it", dir);
+    if (r == 0)
+        qsort(v->profiles + before, v->n - before, sizeof *v->profiles, compare_names);
+    return r;
+}
+
+static int add_argument(struct view *v, const char *arg, struct kymo_err *err)
+{
+    char dir[PATH_MAX];
+    if (!realpath(arg, dir))
+        return kymo_err_set(err, -errno, "%s: %s", arg, strerror(errno));
+    return has_tables(dir) ? add(v, dir, err) : add_below(v, dir, err);
+}
+
+static int find_dir(struct api_query *q, const char *name, char **ret_dir, struct kymo_err *err)
+{
+    const struct view *v = (const struct view *)q;
+    const struct profile *p = find(v, name);
+    if (!p)
+        return kymo_err_set(err, -ENOENT, "there is no profile %.200s", name);
+    *ret_dir = kymo_strdup(p->dir);
+    return *ret_dir ? 0 : kymo_err_set(err, -ENOMEM, "no memory for a path");
+}
+
+/* Routes */
+
+static json_t *profile_row(const struct profile *p)
+{
+    struct stat st;
+    json_t *o = json_object();
+    bool there = stat(p->dir, &st) == 0;
+    json_put(o, "name", json_text(p->name), true);
+    json_put(o, "state", json_text(there ? "ready" : "failed"), true);
+    json_put(o, "reason", json_text("the directory is not there any more"), !there);
+    json_put(o, "path", json_text(p->dir), there);
+    json_put(o, "kind", json_text("device"), true);
+    json_put(o, "finished_ns",
+             json_integer(there ? (json_int_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec : 0), there);
+    return o;
+}
+
+static void get_profiles(void *ctx, struct http_request *q)
+{
+    static const char *const known[] = {"text", NULL};
+    const struct view *v = ctx;
+    json_t *list = json_array();
+    if (!api_params_known(q, known)) {
+        json_decref(list);
+        return;
+    }
+    const char *text = http_param(q, "text");
+    for (size_t i = 0; i < v->n; i++)
+        if (!text || strstr(v->profiles[i].name, text))
+            (void)json_array_append_new(list, profile_row(&v->profiles[i]));
+    http_answer_json(q, 200, json_pack("{s:o, s:n}", "profiles", list, "next"));
+}
+
+static void get_profile(void *ctx, struct http_request *q)
+{
+    const struct view *v = ctx;
+    const struct profile *p = find(v, http_path(q, "name"));
+    if (p)
+        http_answer_json(q, 200, profile_row(p));
+    else
+        http_answer_error(q, 404, "not_found", "there is no profile of this name");
+}
+
+static void get_page(void *ctx, struct http_request *q)
+{
+    const struct view *v = ctx;
+    const char *name = http_path(q, "file");
+    page_files_answer(v->page, q, name ? name : "", false);
+}
+
+static void get_asset(void *ctx, struct http_request *q)
+{
+    const struct view *v = ctx;
+    page_files_answer(v->page, q, http_path(q, "file"), true);
+}
+
+/* A subset of the collector's, which openapi.json describes. */
+static const struct http_route routes[] = {
+    {"GET", "/api/v1/profiles", get_profiles},
+    {"GET", "/api/v1/profiles/{name}", get_profile},
+    API_QUERIES(API_QUERY_ROUTE){"GET", "/", get_page},
+    {"GET", "/{file}", get_page},
+    {"GET", "/assets/{file}", get_asset},
+};
+
+/* The program */
+
+static void say(void *ctx, int level, const char *text)
+{
+    (void)ctx;
+    kymo_log((enum kymo_log_level)level, "%s", text);
+}
+
+static void close_handle(uv_handle_t *h, void *arg)
+{
+    (void)arg;
+    if (!uv_is_closing(h))
+        uv_close(h, NULL);
+}
+
+static void on_signal(uv_signal_t *signal, int number)
+{
+    struct view *v = signal->data;
+    (void)number;
+    uv_stop(&v->loop);
+}
+
+static int watch_signals(struct view *v, struct kymo_err *err)
+{
+    static const int numbers[] = {SIGTERM, SIGINT};
+    (void)signal(SIGPIPE, SIG_IGN);
+    for (size_t i = 0; i < 2; i++) {
+        (void)uv_signal_init(&v->loop, &v->signals[i]);
+        v->signals[i].data = v;
+        int r = uv_signal_start(&v->signals[i], on_signal, numbers[i]);
+        if (r < 0)
+            return kymo_err_set(err, r, "cannot handle signals: %s", uv_strerror(r));
+    }
+    return 0;
+}
+
+static int open_parts(struct view *v, const struct args *args, struct kymo_err *err)
+{
+    char program[PATH_MAX], place[4096];
+    int r = sibling_path("kymo-query", program, err);
+    const struct query_pool_config config = {
+        .loop = &v->loop, .program = r == 0 && access(program, X_OK) == 0 ? program : NULL, .say = say};
+    if (r == 0)
+        r = query_pool_new(&config, &v->query.pool, err);
+    if (r == 0 && !args->page)
+        r = page_files_place(place, err);
+    return r < 0 ? r : page_files_read(args->page ? args->page : place, &v->page, err);
+}
+
+static int listen_on(struct view *v, const struct args *args, struct kymo_err *err)
+{
+    const struct http_config config = {
+        .address = args->http, .routes = routes, .n_routes = sizeof routes / sizeof *routes, .ctx = v};
+    int r = net_new(&v->loop, &v->net, err);
+    return r < 0 ? r : http_new(&v->loop, v->net, &config, &v->http, err);
+}
+
+static int tell_port(const struct view *v, const struct args *args, struct kymo_err *err)
+{
+    char text[64];
+    int port = http_port(v->http);
+    int n = snprintf(text, sizeof text, "http=%d\n", port);
+    int r = args->ports_file ? kymo_file_write_atomic(args->ports_file, text, (size_t)n, err) : 0;
+    if (r < 0)
+        return r;
+    printf("kymo view: %zu profile%s at http://127.0.0.1:%d/\n", v->n, v->n == 1 ? "" : "s", port);
+    return fflush(stdout) == 0 ? 0 : kymo_err_set(err, -errno, "stdout: %s", strerror(errno));
+}
+
+static int open_all(struct view *v, const struct args *args, struct kymo_err *err)
+{
+    int r = 0;
+    for (size_t i = 0; i < args->dirs.n && r == 0; i++)
+        r = add_argument(v, args->dirs.items[i], err);
+    if (r == 0)
+        r = watch_signals(v, err);
+    if (r == 0)
+        r = open_parts(v, args, err);
+    if (r == 0)
+        r = listen_on(v, args, err);
+    return r < 0 ? r : tell_port(v, args, err);
+}
+
+static void close_all(struct view *v)
+{
+    v->query.pool = query_pool_free(v->query.pool);
+    v->http = http_close(v->http);
+    net_free(v->net);
+    (void)uv_run(&v->loop, UV_RUN_NOWAIT);
+    uv_walk(&v->loop, close_handle, NULL);
+    (void)uv_run(&v->loop, UV_RUN_DEFAULT);
+    page_files_free(v->page);
+    for (size_t i = 0; i < v->n; i++) {
+        kymo_free(v->profiles[i].name);
+        kymo_free(v->profiles[i].dir);
+    }
+    kymo_free(v->profiles);
+}
+
+int view_main(int argc, char **argv)
+{
+    static struct view v = {.query = {.find = find_dir}};
+    struct args args;
+    struct kymo_err err = {0};
+    int code = kymo_options_main(&spec, argc, argv, &args);
+    if (code >= 0)
+        return code;
+    if (args.dirs.n == 0) {
+        (void)fprintf(stderr, "kymo view: DIR is missing\n");
+        return 2;
+    }
+    kymo_log_init("kymo view", KYMO_LOG_WARNING);
+    int r = uv_loop_init(&v.loop);
+    if (r < 0) {
+        (void)fprintf(stderr, "kymo view: no event loop: %s\n", uv_strerror(r));
+        return 1;
+    }
+    r = open_all(&v, &args, &err);
+    if (r == 0)
+        (void)uv_run(&v.loop, UV_RUN_DEFAULT);
+    else
+        (void)fprintf(stderr, "kymo view: %s\n", err.text);
+    close_all(&v);
+    (void)uv_loop_close(&v.loop);
+    return r < 0;
+}
