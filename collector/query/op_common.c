@@ -9,11 +9,11 @@
 int op_window_read(const struct serve_request *q, bool width, struct op_window *ret, struct kymo_err *err)
 {
     struct op_window w = {.width = 1};
-    int r = serve_param_int(q, "from", -OP_TIME_MAX, OP_TIME_MAX, true, &w.from, err);
+    int r = serve_question_int(serve_question_of(q), "from", -OP_TIME_MAX, OP_TIME_MAX, true, &w.from, err);
     if (r == 0)
-        r = serve_param_int(q, "to", -OP_TIME_MAX, OP_TIME_MAX, true, &w.to, err);
+        r = serve_question_int(serve_question_of(q), "to", -OP_TIME_MAX, OP_TIME_MAX, true, &w.to, err);
     if (r == 0 && width)
-        r = serve_param_int(q, "width", 1, OP_WIDTH_MAX, true, &w.width, err);
+        r = serve_question_int(serve_question_of(q), "width", 1, OP_WIDTH_MAX, true, &w.width, err);
     if (r == 0 && w.from >= w.to)
         r = kymo_err_set(err, -EINVAL, "from is not before to");
     if (r == 0)
@@ -21,25 +21,12 @@ int op_window_read(const struct serve_request *q, bool width, struct op_window *
     return r;
 }
 
-bool op_list_has(const char *list, const char *name)
-{
-    size_t n = strlen(name);
-    for (const char *at = list; at; at = strchr(at, ',')) {
-        at += *at == ',';
-        if (!strncmp(at, name, n) && (at[n] == ',' || !at[n]))
-            return true;
-        if (!*at)
-            return false;
-    }
-    return false;
-}
-
 static const struct op_table tables[] = {
     {"Instruction", "instruction", SERVE_KIND_instruction},
     {"DmaPacket", NULL, SERVE_KIND_dma_engine},
     {"DmaPacketAggregated", "dma_block", SERVE_KIND_dma_transfer},
     {"HostDmaTransfer", NULL, SERVE_KIND_host_dma},
-    {"CcOp", NULL, SERVE_KIND_collective},
+    {"CcOp", "cc_op", SERVE_KIND_collective},
     {"CcInstruction", NULL, SERVE_KIND_cc_instruction},
     {"CoreBarriers", NULL, SERVE_KIND_barrier},
 };
@@ -47,14 +34,14 @@ static const struct op_table tables[] = {
 int op_event_read(const struct serve_request *q, const struct op_table **ret_table, int64_t *ret_id,
                   struct kymo_err *err)
 {
-    const char *name = serve_param(q, "table");
+    const char *name = serve_question_text(serve_question_of(q), "table");
     const struct op_table *table = NULL;
     for (size_t i = 0; name && i < sizeof tables / sizeof *tables; i++)
         if (!strcmp(tables[i].name, name))
             table = &tables[i];
     if (!table)
         return kymo_err_set(err, -ENOENT, "there is no table of events %.64s", name ? name : "");
-    int r = serve_param_int(q, "id", INT64_MIN, INT64_MAX, true, ret_id, err);
+    int r = serve_question_int(serve_question_of(q), "id", INT64_MIN, INT64_MAX, true, ret_id, err);
     if (r == 0)
         *ret_table = table;
     return r;

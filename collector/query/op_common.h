@@ -16,9 +16,6 @@ struct op_window {
 int op_window_read(const struct serve_request *q, bool width, struct op_window *ret,
                    struct kymo_err *err) KYMO_MUST_CHECK;
 
-/* Whether a comma list holds a name. */
-bool op_list_has(const char *list, const char *name);
-
 /* A table of events with a key, as /events/{table}/{id} names it; NULL: there is none. kind: whose track shows it. */
 struct op_table {
     const char *name, *flow; /* flow: as Flow.in_table has it; NULL: no edges */

@@ -23,17 +23,18 @@ static const char text[] =
     " 'ANTI_DEPENDENCE' THEN 1 WHEN 'OUTPUT_DEPENDENCE' THEN 2 WHEN 'ORDERED_DEPENDENCE' THEN 3 WHEN 'SEMAPHORE' THEN "
     "4 WHEN"
     " 'DMA_WAIT' THEN 5 WHEN 'DMA_TRIGGER' THEN 6 WHEN 'SAME_PSUM_BANK' THEN 7 ELSE 3 END AS rank FROM e)"
-    " SELECT r.direction, r.t AS flow, r.id, r.kind, r.gap_ns, r.rank, i.pc, i.engine, coalesce(i.pcore_idx, "
-    "d.pcore_idx) AS"
-    " pcore, coalesce(i.start_ts, d.start_ts) AS start_ts, coalesce(i.end_ts, d.end_ts) AS end_ts, coalesce(i.opcode,"
-    " nullif(d.variable, ''), d.queue_name) AS label FROM r LEFT JOIN (SELECT id, pc, engine, pcore_idx, start_ts, "
-    "end_ts,"
-    " opcode FROM k.\"Instruction\" WHERE id IN (SELECT id FROM e WHERE t = 'instruction')) i ON r.t = 'instruction' "
-    "AND"
-    " i.id = r.id LEFT JOIN (SELECT id, pcore_idx, start_ts, end_ts, variable, queue_name FROM "
-    "k.\"DmaPacketAggregated\" WHERE"
-    " id IN (SELECT id FROM e WHERE t = 'dma_block')) d ON r.t = 'dma_block' AND d.id = r.id"
-    " ORDER BY r.direction, start_ts, r.t, r.id, r.rank";
+    " , d AS (SELECT 'instruction' AS t, id, pc, engine, pcore_idx, start_ts, end_ts, opcode AS label FROM "
+    "k.\"Instruction\" WHERE"
+    " id IN (SELECT id FROM e WHERE t = 'instruction') UNION ALL SELECT 'dma_block', id, NULL, NULL, pcore_idx, "
+    "start_ts, end_ts,"
+    " coalesce(nullif(variable, ''), queue_name) FROM k.\"DmaPacketAggregated\" WHERE id IN (SELECT id FROM e WHERE t ="
+    " 'dma_block') UNION ALL SELECT 'cc_op', id, NULL, NULL, NULL, start_ts, end_ts, operation FROM k.\"CcOp\" WHERE "
+    "id IN (SELECT"
+    " id FROM e WHERE t = 'cc_op')) SELECT r.direction, r.t AS flow, r.id, r.kind, r.gap_ns, r.rank, d.pc, d.engine, "
+    "d.pcore_idx AS"
+    " pcore, d.start_ts, d.end_ts, d.label FROM r LEFT JOIN d ON d.t = r.t AND d.id = r.id ORDER BY r.direction, "
+    "d.start_ts, r.t,"
+    " r.id, r.rank";
 
 struct lists {
     json_t *predecessors, *successors, *transfers, *starters, *dependents, *previous, *next;
@@ -44,6 +45,11 @@ static const char *text_of(const json_t *row, const char *key)
 {
     const char *s = json_string_value(json_object_get(row, key));
     return s ? s : "";
+}
+
+static const char *table_of(const char *flow)
+{
+    return !strcmp(flow, "instruction") ? "Instruction" : !strcmp(flow, "cc_op") ? "CcOp" : "DmaPacketAggregated";
 }
 
 static bool same_pair(const json_t *a, const json_t *b)
@@ -98,7 +104,7 @@ static void take_pair(struct lists *l, json_t *rows, size_t i, size_t end, bool 
     }
     (void)json_object_set_new(dep, "bank", json_boolean(is_bank(dep)));
     (void)json_object_set_new(dep, "also", also);
-    (void)json_object_set_new(dep, "table", json_string(instruction ? "Instruction" : "DmaPacketAggregated"));
+    (void)json_object_set_new(dep, "table", json_string(table_of(text_of(dep, "flow"))));
     (void)json_object_del(dep, "rank");
     (void)json_object_del(dep, "flow");
     place(l, dep, in, from_instruction, instruction, bank);

@@ -52,15 +52,16 @@ static int open_track(struct series *t, struct chosen *c, char (*names)[32], str
 
 static int choose(struct series *t, const struct serve_series_list *list, struct kymo_err *err)
 {
-    const char *tracks = serve_param(t->q, "tracks"), *groups = serve_param(t->q, "groups");
+    const char *tracks = serve_question_text(serve_question_of(t->q), "tracks"),
+               *groups = serve_question_text(serve_question_of(t->q), "groups");
     t->chosen = KYMO_NEW_ARRAY(struct chosen, list->n + 1);
     if (!t->chosen)
         return kymo_err_set(err, -ENOMEM, "no memory for series");
     for (size_t i = 0; i < list->n; i++) {
         const struct serve_series *s = &list->items[i];
         /* Semaphores are many: they are asked for by name or by group. */
-        bool wanted = tracks   ? op_list_has(tracks, s->id)
-                      : groups ? op_list_has(groups, s->row->group)
+        bool wanted = tracks   ? serve_question_has(tracks, s->id)
+                      : groups ? serve_question_has(groups, s->row->group)
                                : !s->row->by_semaphore;
         if (wanted)
             t->chosen[t->n++] = (struct chosen){.series = s};

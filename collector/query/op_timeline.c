@@ -75,11 +75,12 @@ static bool fits(const struct serve_track *t, int dma, int64_t split)
 /* Tracks of one kind are read together, so they stand together. */
 static void choose_kind(struct timeline *t, enum serve_kind kind, int dma, int64_t split)
 {
-    const char *tracks = serve_param(t->q, "tracks"), *groups = serve_param(t->q, "groups");
+    const char *tracks = serve_question_text(serve_question_of(t->q), "tracks"),
+               *groups = serve_question_text(serve_question_of(t->q), "groups");
     for (size_t i = 0; i < t->dir->n_tracks; i++) {
         const struct serve_track *k = &t->dir->tracks[i];
-        bool wanted = tracks ? op_list_has(tracks, k->id)
-                             : fits(k, dma, split) && (!groups || op_list_has(groups, serve_kinds[kind].group));
+        bool wanted = tracks ? serve_question_has(tracks, k->id)
+                             : fits(k, dma, split) && (!groups || serve_question_has(groups, serve_kinds[kind].group));
         if (k->kind == kind && wanted)
             t->choices[t->n++] = (struct choice){.track = k};
     }
@@ -89,9 +90,9 @@ static int choose(struct timeline *t, struct kymo_err *err)
 {
     int dma = 0;
     int64_t split = 0;
-    int r = serve_param_choice(t->q, "dma", dma_names, &dma, err);
+    int r = serve_question_choice(serve_question_of(t->q), "dma", dma_names, &dma, err);
     if (r == 0)
-        r = serve_param_int(t->q, "split", 0, 1, false, &split, err);
+        r = serve_question_int(serve_question_of(t->q), "split", 0, 1, false, &split, err);
     if (r < 0)
         return r;
     t->choices = KYMO_NEW_ARRAY(struct choice, t->dir->n_tracks + 1);

@@ -39,13 +39,14 @@ static int first_wait(struct serve_request *q, const struct op_table *table, int
     if (!strcmp(table->name, "DmaPacket"))
         r = sql_numbers(s, "SELECT packet_aggregation_id FROM k.\"DmaPacket\" WHERE id = $1",
                         (struct sql_bind[]){SQL_INT(id)}, 1, &id, 1, err);
-    else if (strcmp(table->name, "DmaPacketAggregated") != 0)
+    else if (!table->flow)
         return kymo_err_set(err, -EINVAL, "rows of %s have no waits", table->name);
     if (r == 0)
         r = sql_numbers(s,
-                        "SELECT in_id FROM k.\"Flow\" WHERE out_table = 'dma_block' AND out_id = $1 AND"
-                        " dependency_type = 'DMA_TRIGGER' LIMIT 1",
-                        (struct sql_bind[]){SQL_INT(id)}, 1, ret, 1, err);
+                        "SELECT in_id FROM k.\"Flow\" WHERE out_table = $2 AND out_id = $1 AND dependency_type = "
+                        "'DMA_TRIGGER' LIMIT 1",
+                        (struct sql_bind[]){SQL_INT(id), SQL_TEXT(table->flow ? table->flow : "dma_block")}, 2, ret, 1,
+                        err);
     return r;
 }
 
@@ -130,23 +131,20 @@ static int read_chain(struct serve_request *q, int64_t id, struct walk *w, struc
 static int describe(const struct walk *w, json_t **ret, struct kymo_err *err)
 {
     static const char rest[] =
-        ") v(step, id)), c AS (SELECT ids.step::BIGINT AS step, w.* FROM ids JOIN k.\"WaitCause\""
-        " w ON w.instruction_id = ids.id), i AS (SELECT id, pc, opcode, engine,"
-        " start_ts, end_ts FROM k.\"Instruction\" WHERE id IN (SELECT instruction_id FROM c UNION SELECT in_id FROM c "
-        "WHERE in_table ="
-        " 'instruction')), d AS (SELECT id, coalesce(nullif(variable, ''), queue_name) AS label, queue_name, start_ts, "
-        "end_ts FROM"
-        " k.\"DmaPacketAggregated\" WHERE id IN (SELECT in_id FROM c WHERE in_table = 'dma_block')) SELECT step, "
-        "c.instruction_id,"
-        " c.engine, c.pcore_idx, i.pc, i.opcode, c.start_ts, c.end_ts, c.wait_ns, c.cost_ns, c.dependency_type, "
-        "c.semaphore, c.in_table,"
-        " c.in_id, coalesce(f.engine, d.queue_name) AS in_engine, coalesce(f.opcode, d.label) AS in_label, "
-        "coalesce(f.start_ts,"
-        " d.start_ts) AS in_start_ts, coalesce(f.end_ts, d.end_ts) AS in_end_ts, c.prior_wait_id, c.unknown_reason, "
-        "c.lower_bound FROM"
-        " c LEFT JOIN i ON i.id = c.instruction_id LEFT JOIN i f ON c.in_table = 'instruction' AND f.id = c.in_id LEFT "
-        "JOIN d ON"
-        " c.in_table = 'dma_block' AND d.id = c.in_id ORDER BY step";
+        ") v(step, id)), c AS (SELECT ids.step::BIGINT AS step, w.* FROM ids JOIN k.\"WaitCause\" w ON"
+        " w.instruction_id = ids.id), i AS (SELECT id, pc, opcode, engine, start_ts, end_ts FROM k.\"Instruction\""
+        " WHERE id IN (SELECT instruction_id FROM c UNION SELECT in_id FROM c WHERE in_table = 'instruction')), d"
+        " AS (SELECT id, coalesce(nullif(variable, ''), queue_name) AS label, queue_name, start_ts, end_ts FROM"
+        " k.\"DmaPacketAggregated\" WHERE id IN (SELECT in_id FROM c WHERE in_table = 'dma_block')), o AS (SELECT"
+        " id, operation, algorithm, start_ts, end_ts FROM k.\"CcOp\" WHERE id IN (SELECT in_id FROM c WHERE"
+        " in_table = 'cc_op')) SELECT step, c.instruction_id, c.engine, c.pcore_idx, i.pc, i.opcode, c.start_ts,"
+        " c.end_ts, c.wait_ns, c.cost_ns, c.dependency_type, c.semaphore, c.in_table, c.in_id, coalesce(f.engine,"
+        " d.queue_name, o.algorithm) AS in_engine, coalesce(f.opcode, d.label, o.operation) AS in_label,"
+        " coalesce(f.start_ts, d.start_ts, o.start_ts) AS in_start_ts, coalesce(f.end_ts, d.end_ts, o.end_ts) AS"
+        " in_end_ts, c.prior_wait_id, c.unknown_reason, c.lower_bound FROM c LEFT JOIN i ON i.id ="
+        " c.instruction_id LEFT JOIN i f ON c.in_table = 'instruction' AND f.id = c.in_id LEFT JOIN d ON"
+        " c.in_table = 'dma_block' AND d.id = c.in_id LEFT JOIN o ON c.in_table = 'cc_op' AND o.id = c.in_id ORDER"
+        " BY step";
     struct sql_bind binds[STEPS_MAX];
     struct kymo_buf b;
     kymo_buf_init(&b, SQL_MAX);

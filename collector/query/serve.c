@@ -227,28 +227,3 @@ int serve_run(int fd, const struct query_limits *limits, struct kymo_err *err)
     (void)fflush(NULL);
     _exit(r < 0);
 }
-
-int serve_question_parse(const void *data, size_t n, json_t **ret_root, struct serve_question *ret,
-                         struct kymo_err *err)
-{
-    json_error_t why;
-    const char *key;
-    json_t *value;
-    json_t *root = json_loadb(data, n, JSON_REJECT_DUPLICATES, &why);
-    if (!root)
-        return kymo_err_set(err, -EINVAL, "a request is no JSON: %s", why.text);
-    struct serve_question q = {json_string_value(json_object_get(root, "dir")),
-                               json_string_value(json_object_get(root, "op")), json_object_get(root, "params")};
-    int r = 0;
-    if (!q.dir || *q.dir != '/' || !q.op || !json_is_object(q.params) || json_object_size(root) != 3)
-        r = kymo_err_set(err, -EINVAL, "a request has an absolute dir, an op and params");
-    json_object_foreach(q.params, key, value) if (r == 0 && !json_is_string(value)) r =
-        kymo_err_set(err, -EINVAL, "the parameter %.64s is no text", key);
-    if (r < 0) {
-        json_decref(root);
-        return r;
-    }
-    *ret_root = root;
-    *ret = q;
-    return 0;
-}

@@ -1,7 +1,6 @@
 #include "collector/query/serve_request.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -13,37 +12,9 @@
 
 #define JSON_MAX (64u << 20)
 
-const char *serve_param(const struct serve_request *q, const char *name)
+const struct serve_question *serve_question_of(const struct serve_request *q)
 {
-    return json_string_value(json_object_get(q->question.params, name));
-}
-
-int serve_param_int(const struct serve_request *q, const char *name, int64_t min, int64_t max, bool required,
-                    int64_t *ret, struct kymo_err *err)
-{
-    const char *text = serve_param(q, name);
-    char *end;
-    if (!text)
-        return required ? kymo_err_set(err, -EINVAL, "the parameter %s is missing", name) : 0;
-    errno = 0;
-    int64_t v = strtoll(text, &end, 10);
-    bool digits = (*text >= '0' && *text <= '9') || (*text == '-' && text[1] >= '0' && text[1] <= '9');
-    if (!digits || *end || errno || v < min || v > max)
-        return kymo_err_set(err, -EINVAL, "%s is a number from %" PRId64 " to %" PRId64, name, min, max);
-    *ret = v;
-    return 0;
-}
-
-int serve_param_choice(const struct serve_request *q, const char *name, const char *const *names, int *ret,
-                       struct kymo_err *err)
-{
-    const char *text = serve_param(q, name);
-    for (int i = 0; text && names[i]; i++)
-        if (!strcmp(names[i], text)) {
-            *ret = i;
-            return 0;
-        }
-    return text ? kymo_err_set(err, -EINVAL, "%s is one of few values, and %.64s is none of them", name, text) : 0;
+    return &q->question;
 }
 
 const struct serve_dir *serve_dir_of(const struct serve_request *q)

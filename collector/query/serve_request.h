@@ -13,18 +13,12 @@
 
 #include "collector/query/packed.h"
 #include "collector/query/serve_dir.h"
+#include "collector/query/serve_question.h"
 #include "collector/query/serve_sql.h"
 
 struct serve_request;
 
-const char *serve_param(const struct serve_request *q, const char *name); /* NULL: not there */
-/* A whole number within the bounds. -EINVAL: it is none, or it is not there and required. */
-int serve_param_int(const struct serve_request *q, const char *name, int64_t min, int64_t max, bool required,
-                    int64_t *ret, struct kymo_err *err) KYMO_MUST_CHECK;
-/* One of the names, which end with NULL, by number; *ret stays where the parameter is absent. */
-int serve_param_choice(const struct serve_request *q, const char *name, const char *const *names, int *ret,
-                       struct kymo_err *err) KYMO_MUST_CHECK;
-
+const struct serve_question *serve_question_of(const struct serve_request *q);
 const struct serve_dir *serve_dir_of(const struct serve_request *q);
 /* The request's own connection; CANCEL and the time limit end what runs on it. */
 const struct sql *serve_sql_of(const struct serve_request *q);

@@ -17,6 +17,7 @@ import pytest
 import profiles
 from profiles import Cell
 import serve_client
+import packed
 
 OWN = {"PartialEvent", "LossLedger", "HostDmaTransfer", "HostDmaUsage", "FlopsUsage", "TimelineWarning", "LevelOfDetail", "WaitCause",
        "ClockSync"}
@@ -433,3 +434,15 @@ def test_sandbox(made):
         pytest.skip("built with a sanitizer")
     assert "Seccomp:\t2" in status
     assert s.close() == 0
+
+
+def test_golden():
+    """The decoder against the file that the writer's unit test holds itself to."""
+    head = packed.decode((Path(__file__).parents[1] / "golden" / "packed" / "answer.kyb").read_bytes())
+    assert (head["version"], head["from"], head["to"], head["width"]) == (1, -5, 1000000, 1600)
+    first, second, third = head["tracks"]
+    assert first["texts"]["label"] == ["MATMUL", "LDWEIGHTS", "MATMUL"]
+    assert first["values"]["id"].tolist() == [1000, 1001, -(2**63)]
+    assert first["values"]["share"].tolist() == [0.0, 0.25, 0.5] and first["values"]["flag"].tolist() == [0, 200, 255]
+    assert (second["bucket_ns"], second["values"]["count"].tolist()) == (65536, [2**32 - 1])
+    assert third["id"] == "bad ? id" and third["texts"]["label"] == ["x?"]
