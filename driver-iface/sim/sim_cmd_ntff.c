@@ -287,6 +287,8 @@ static int execute_one(struct run *r, bool last, struct kymo_err *err)
         rc = sim_core_host_copy(r->core, r->first_pcore, false, io_bytes(im, "output"), err);
     if (rc < 0)
         return rc;
+    x->result.start_ps = sim_core_raw(r->core, r->first_pcore, x->result.start_ps);
+    x->result.end_ps = sim_core_raw(r->core, r->first_pcore, x->result.end_ps);
     r->execution_count++;
     return sim_spill_check(r->spill, err);
 }

@@ -418,6 +418,13 @@ uint64_t sim_core_now(const struct sim_core *c, unsigned first_pcore)
     return first_pcore < SIM_PCORES_MAX ? c->now[first_pcore] : 0;
 }
 
+uint64_t sim_core_raw(const struct sim_core *c, unsigned first_pcore, uint64_t ps)
+{
+    struct sim_clock clock;
+    bool own = sim_core_clock(c, KYMO_RING_INSTRUCTION, first_pcore, KYMO_ENGINE_SYNC, &clock);
+    return own ? sim_clock_raw(&clock, ps) : ps;
+}
+
 bool sim_core_clock(const struct sim_core *c, enum kymo_ring ring, unsigned nc_idx, unsigned engine,
                     struct sim_clock *ret)
 {

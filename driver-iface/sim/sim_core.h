@@ -114,6 +114,8 @@ int sim_core_host_copy(struct sim_core *c, unsigned first_pcore, bool to_device,
 /* Moves device time forward to at least ps (idle). */
 void sim_core_advance(struct sim_core *c, unsigned first_pcore, uint64_t ps);
 uint64_t sim_core_now(const struct sim_core *c, unsigned first_pcore);
+/* ps as the host reads it: by the clock of the core's Sync engine, which on some generations runs off. */
+uint64_t sim_core_raw(const struct sim_core *c, unsigned first_pcore, uint64_t ps);
 
 /* Clock triples for nc_timestamp_info: engine 0..4, DMA engines, host-device engines; false when the arch does not
  * rescale. */

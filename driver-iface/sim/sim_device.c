@@ -509,14 +509,9 @@ static void idle(struct logical_core *l, uint64_t ps)
     sim_core_advance(c, l->first_pcore, sim_core_now(c, l->first_pcore) + ps);
 }
 
-/* What the host reads is the core's own clock, which on some generations runs off. */
 static uint64_t raw_ps(const struct logical_core *l, uint64_t ps)
 {
-    struct sim_clock clock;
-
-    if (!sim_core_clock(l->group->core, KYMO_RING_INSTRUCTION, l->first_pcore, KYMO_ENGINE_SYNC, &clock))
-        return ps;
-    return sim_clock_raw(&clock, ps);
+    return sim_core_raw(l->group->core, l->first_pcore, ps);
 }
 
 static uint64_t host_ns(const struct sim_device *d, const struct logical_core *l, uint64_t ps)

@@ -46,7 +46,11 @@ VARIANTS = (
     ("cc-tiny", 1500, ("--buffer", "CC_CORE_INSTRUCTION=1", "--buffer", "CC_CORE_EVENT=1"), 1, True),
     ("cc-instruction-tiny", 200, ("--buffer", "INSTRUCTION=1"), 1, True),
 )
-DRIFT = ("drift", 2, ("--drift",), 1, False)
+DRIFT = (
+    ("drift", 2, ("--drift",), 1, False),
+    # Waits for a late rank make a run long, and clocks drift the further apart.
+    ("cc-drift", 3, ("--drift", "--slow-rank", "1:100", *THROTTLE), 1, False),
+)
 
 
 def applies(name, model):
@@ -64,7 +68,7 @@ def cells():
     for arch, lncs in LNC.items():
         for lnc in lncs:
             for model in MODELS:
-                for name, *rest in VARIANTS + ((DRIFT,) if arch in ("trn1", "inf2") else ()):
+                for name, *rest in VARIANTS + (DRIFT if arch in ("trn1", "inf2") else ()):
                     if applies(name, model):
                         yield Cell(model, arch, lnc, name, *rest)
 

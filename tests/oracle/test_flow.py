@@ -7,6 +7,7 @@ import duckdb
 import pytest
 
 import flow_reference
+from ntff_reader import read
 import profiles
 import truth
 
@@ -115,6 +116,28 @@ def test_writes_to_the_other_core_are_edges(tmp_path):
         SELECT count(*) FROM {read("Flow")} f JOIN {read("Instruction")} a ON f.in_table = 'instruction' AND a.id = f.in_id
         JOIN {read("Instruction")} b ON f.out_table = 'instruction' AND b.id = f.out_id
         WHERE a.pcore_idx <> b.pcore_idx AND f.dependency_type = 'SEMAPHORE' AND a.opcode = 'WRITE'""").fetchone()[0] > 0
+
+
+@pytest.mark.parametrize("slow", (0, 1))
+def test_executions_are_told_apart_by_clocks_that_run_off(tmp_path, slow):
+    """The timeline's times are raw ones of Sync's clock: corrected, they have each execution's instructions between them, and
+    what semaphores were is forgotten before the first of these, not among them."""
+    cell = profiles.Cell("allreduce", "trn1", 1, "drift", 3, ("--drift", "--slow-rank", f"{slow}:100"))
+    ntff, neff, true = profiles.make_ntff(tmp_path, cell)
+    file = read(ntff)
+    clock = next(file.graphs())["timestamp_info"]["tpb_sp"]
+    begin = clock["init_timestamp"]
+    right = lambda raw: begin + (raw - begin) * clock["expected_timestamp_inc"] // clock["actual_timestamp_inc"]
+    p = truth.Profile(profiles.process(ntff, [neff], tmp_path / "tables"), true)
+    spans = [(right(e["start_ps"]), right(e["end_ps"])) for e in file.info["execution_timeline"]]
+    assert len(spans) == 3 and clock["expected_timestamp_inc"] != clock["actual_timestamp_inc"]
+    slack = 10  # ps: by how much two clocks that show whole ticks may differ
+    for r in p.true("instructions"):
+        start, end = spans[int(r["execution"])]
+        assert start - slack <= int(r["start_ps"]) <= int(r["end_ps"]) <= end + slack
+    truth.check_flow(p)
+    truth.check_wait_causes(p)
+    assert p.differences == []
 
 
 @pytest.mark.parametrize("arch, lnc", (("trn1", 1), ("trn2", 2)))

@@ -470,6 +470,12 @@ static void test_drift(void **state)
         row[e] += end;
     }
     assert_true(differ);
+    /* What the host reads is Sync's clock. */
+    struct sim_clock sync;
+    uint64_t now = sim_core_now(b->core, 0);
+    assert_true(sim_core_clock(b->core, KYMO_RING_INSTRUCTION, 0, KYMO_ENGINE_SYNC, &sync));
+    assert_int_equal(sim_core_raw(b->core, 0, now), sim_clock_raw(&sync, now));
+    assert_int_not_equal(sim_core_raw(b->core, 0, now), now);
     /* Updates through AXI are not scaled. */
     size_t events = ring_of(b, KYMO_RING_EVENT, 0, 0), at = 0, axi = 0;
     for (size_t i = 0; i < b->truth->syncs.count; i++, at++)
