@@ -6,7 +6,9 @@ sentences; an empty list means equality.
 
 from collections import Counter, defaultdict
 from pathlib import Path
+import bisect
 import csv
+import itertools
 import math
 import re
 
@@ -233,9 +235,30 @@ def check_throttles(p):
     check_throttle_sums(p, true)
 
 
-def busy_at(spans, start, end):
-    """Length of [start, end) that is covered by disjoint spans."""
-    return sum(max(0, min(e, end) - max(s, start)) for s, e in spans)
+def busy_before(spans):
+    """Function from a time to the length before it that is covered by disjoint spans, which are in order."""
+    starts = [s for s, _ in spans]
+    sums = [0, *itertools.accumulate(e - s for s, e in spans)]
+
+    def before(t):
+        k = bisect.bisect_right(starts, t)
+        return sums[k] - (max(0, spans[k - 1][1] - t) if k else 0)
+
+    return before
+
+
+def least_limits(spans):
+    """(start, end, limit) between the borders of spans of (kind, start, end, limit): the least that holds there."""
+    borders = defaultdict(Counter)
+    for _, start, end, limit in spans:
+        borders[start][limit] += 1
+        borders[end][limit] -= 1
+    held, times = Counter(), sorted(borders)
+    for a, b in zip(times, times[1:]):
+        held.update(borders[a])
+        limits = [limit for limit, n in held.items() if n > 0]
+        if limits:
+            yield a, b, min(limits)
 
 
 def merged(spans):
@@ -249,7 +272,7 @@ def merged(spans):
 
 
 def check_throttle_sums(p, true):
-    """The documented integral from the true notices and the true instructions, by brute force over all their borders."""
+    """The documented integral from the true notices and the true instructions, border by border."""
     total = rows_of(p.tables, "Summary")[0]["total_time"] * 1e9
     got = {(r["nc_idx"] - int(p.facts["first_nc"]), r["throttle_type"]): r for r in rows_of(p.tables, "ThrottleSummary")}
     # What a reader can know: instructions of which both records were stored, to the nanosecond.
@@ -259,19 +282,16 @@ def check_throttle_sums(p, true):
         busy = merged([begins[(pcore, int(r["pc"]), p.ts(r["start_ps"]))], p.ts(r["end_ps"])]
                       for r in p.true("instructions")
                       if whole(r) and r["engine"] == "Tensor" and int(r["pcore_idx"]) == pcore)
+        before = busy_before(busy)
         mine = [(r["type"], p.ts(r["start_ps"]), p.ts(r["end_ps"]), int(r["k"]) / int(r["n"])) for r in true
                 if int(r["pcore_idx"]) == pcore]
         for kind in {m[0] for m in mine} | {"all"}:
             spans = [m for m in mine if kind in ("all", m[0])]
-            borders = sorted({t for m in spans for t in m[1:3]})
             active = lost = held = 0
-            for a, b in zip(borders, borders[1:]):
-                limits = [m[3] for m in spans if m[1] <= a and m[2] >= b]
-                if limits:
-                    inside = busy_at(busy, a, b)
-                    held += b - a
-                    lost += (1 - min(limits)) * (b - a)
-                    active += (1 - min(limits)) * inside
+            for a, b, limit in least_limits(spans):
+                held += b - a
+                lost += (1 - limit) * (b - a)
+                active += (1 - limit) * (before(b) - before(a))
             time = sum(m[2] - m[1] for m in spans)
             row = got.pop((pcore, kind), None)
             close = lambda x, y: abs(x - y) <= 1e-5 * max(1, abs(y))
