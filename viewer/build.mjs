@@ -1,4 +1,4 @@
-// Builds dist/: one script and one style sheet with the hash of their contents in their names, and index.html that names them.
+// Builds dist/: index.html, and in assets/ one script and one style sheet with the hash of their contents in their names.
 import { createHash } from "node:crypto";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -27,17 +27,17 @@ const options = {
 async function publish(result) {
   const names = {};
   await rm(dist, { recursive: true, force: true });
-  await mkdir(dist, { recursive: true });
+  await mkdir(join(dist, "assets"), { recursive: true });
   for (const file of result.outputFiles) {
     const [, stem, ending] = /([a-z]+)\.(js|css)$/.exec(file.path);
     const hash = createHash("sha256").update(file.contents).digest("hex").slice(0, 12);
-    names[`${stem}.${ending}`] = `${stem}-${hash}.${ending}`;
+    names[`${stem}.${ending}`] = `assets/${stem}-${hash}.${ending}`;
     await writeFile(join(dist, names[`${stem}.${ending}`]), file.contents);
   }
   let page = await readFile(join(top, "index.html"), "utf8");
   for (const [plain, hashed] of Object.entries(names)) page = page.replaceAll(`"${plain}"`, `"${hashed}"`);
   await writeFile(join(dist, "index.html"), page);
-  await writeFile(join(dist, "icon.svg"), await readFile(join(top, "icon.svg")));
+  await writeFile(join(dist, "assets/icon.svg"), await readFile(join(top, "icon.svg")));
 }
 
 if (process.argv.includes("--watch")) {

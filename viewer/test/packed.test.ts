@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { decodePacked, PackedError } from "../src/api/packed";
 import { pack } from "./pack";
@@ -38,5 +39,18 @@ describe("decodePacked", () => {
     expect(() => decodePacked(new TextEncoder().encode('{"error":{}}').buffer as ArrayBuffer)).toThrow("KYB1");
     expect(() => decodePacked(whole.slice(0, whole.byteLength - 1))).toThrow("outside the answer");
     expect(() => decodePacked(whole.slice(0, 20))).toThrow("ends in its head");
+  });
+
+  it("reads the golden file, which the server's own tests write", () => {
+    const bytes = readFileSync(new URL("../../tests/golden/packed/answer.kyb", import.meta.url));
+    const packed = decodePacked(Uint8Array.from(bytes).buffer);
+    expect(packed).toMatchObject({ from: -5, to: 1000000, width: 1600 });
+    expect(packed.dict.slice(0, 3)).toEqual(["", "MATMUL", "LDWEIGHTS"]);
+    expect(packed.tracks.map((track) => [track.mode, track.n, track.bucketNs])).toEqual([
+      ["events", 3, 0],
+      ["buckets", 1, 65536],
+      ["events", 1, 0],
+    ]);
+    expect([...packed.tracks[0]!.columns.keys()]).toEqual(["id", "label", "share", "flag"]);
   });
 });

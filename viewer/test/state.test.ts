@@ -19,7 +19,7 @@ describe("deep links", () => {
   });
 
   it("hold nothing that was not asked for", () => {
-    const plain = { ...link, range: null, selected: null, layout: null, dma: "engine", split: false };
+    const plain = { ...link, range: null, selected: null, layout: null, dma: null, split: false };
     expect(writeLink(plain)).toBe("#/profile/job-host-r0%20%3Cb%3E%26%3F%23");
   });
 

@@ -62,7 +62,8 @@ function useProfile(link: Link, layouts: Layouts): { open: Open | null; error: s
   useEffect(() => {
     const abort = new AbortController();
     setState({ open: null, error: null });
-    if (link.layout) layouts.load(link.layout);
+    // The layout that is there already may hold changes that are not saved yet.
+    if (link.layout && link.layout !== layouts.name.value) layouts.load(link.layout);
     let opened: Profile | null = null;
     Profile.open(name, abort.signal)
       .then((profile) => {

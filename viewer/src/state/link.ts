@@ -56,7 +56,7 @@ export function writeLink(link: Link): string {
     params.set("to", String(Math.ceil(link.range.to)));
   }
   if (link.selected) params.set("event", `${link.selected.table}:${link.selected.id}`);
-  if (link.dma && link.dma !== "engine") params.set("dma", link.dma);
+  if (link.dma) params.set("dma", link.dma);
   if (link.split) params.set("split", "1");
   if (link.layout) params.set("layout", link.layout);
   const text = params.toString().replaceAll("%3A", ":");

@@ -13,7 +13,7 @@ import type {
   SearchHit,
 } from "../api/types";
 import { around, clamped, padded } from "../timeline/scale";
-import { DEFAULT_SETTINGS, NO_PREFS, type Settings, type TrackPrefs } from "../timeline/tracks";
+import { DEFAULT_SETTINGS, DMA_MODES, NO_PREFS, type Settings, type TrackPrefs } from "../timeline/tracks";
 import { keep, kept } from "./keep";
 import type { Link } from "./link";
 import { type Loaded, messageOf, nothing, Store } from "./store";
@@ -87,8 +87,9 @@ export class Profile {
   }
 
   restore(link: Link): void {
-    if (link.dma === "engine" || link.dma === "queue" || link.dma === "aggregated")
-      this.settings.update((settings) => ({ ...settings, dma: link.dma as Settings["dma"], split: link.split }));
+    const dma = DMA_MODES.find(({ mode }) => mode === link.dma)?.mode;
+    if (dma) this.settings.update((settings) => ({ ...settings, dma, split: link.split }));
+    else if (link.split) this.settings.update((settings) => ({ ...settings, split: true }));
     if (link.range) this.look(link.range);
     if (link.selected) this.selected.set(link.selected);
   }
@@ -118,6 +119,15 @@ export class Profile {
     }
   }
 
+  /** Goes to the event before or after the selected one on its track. */
+  step(forward: boolean): void {
+    const details = this.details.value.value;
+    const next = forward ? details?.neighbours.next : details?.neighbours.previous;
+    if (!details || !next) return;
+    this.select({ table: details.table, id: next.id });
+    this.focus({ ...next, track: details.track });
+  }
+
   private load(event: EventRef | null): void {
     this.fetch(this.details, this.latest.details, event, (ref, signal) => this.api.details(ref, signal));
     this.fetch(this.dependencies, this.latest.dependencies, event, (ref, signal) => this.api.dependencies(ref, signal));
@@ -138,14 +148,15 @@ export class Profile {
       .catch((error: unknown) => store.set({ value: null, busy: false, error: messageOf(error) }));
   }
 
-  async find(query: SearchQuery, page = 0): Promise<void> {
+  /** Asks for a page of matches; index is the match that becomes the current one. */
+  async find(query: SearchQuery, page = 0, index = page * PAGE_SIZE): Promise<void> {
     const before = this.search.value;
     const same = before.query === query;
-    this.search.set({ ...(same ? before : NO_SEARCH), query, busy: true, error: null });
+    this.search.set({ ...(same ? before : NO_SEARCH), query, current: index, busy: true, error: null });
     try {
       const answer = await this.latest.search.run((signal) => this.api.search(query, page, PAGE_SIZE, signal));
       if (!answer) return;
-      this.search.update((state) => ({ ...state, answer, current: page * PAGE_SIZE, busy: false }));
+      this.search.update((state) => ({ ...state, answer, busy: false }));
     } catch (error) {
       const text = error instanceof ApiError && error.status === 404 ? "This server cannot search." : messageOf(error);
       this.search.update((state) => ({ ...state, answer: null, busy: false, error: text }));
@@ -157,11 +168,13 @@ export class Profile {
     const state = this.search.value;
     if (!state.query || !state.answer || index < 0 || index >= state.answer.total) return;
     const page = Math.floor(index / PAGE_SIZE);
-    if (page !== state.answer.page) await this.find(state.query, page);
+    this.search.set({ ...state, current: index });
+    if (page !== state.answer.page) await this.find(state.query, page, index);
+    if (this.search.value.current !== index) return; // Somebody stepped on meanwhile.
     const hit: SearchHit | undefined = this.search.value.answer?.hits[index - page * PAGE_SIZE];
     if (!hit) return;
     const ref = { table: hit.table, id: hit.id };
-    this.search.update((now) => ({ ...now, current: index, focused: focus ? ref : now.focused }));
+    this.search.update((now) => ({ ...now, focused: focus ? ref : now.focused }));
     this.select(ref);
     if (focus) this.focus(hit);
   }

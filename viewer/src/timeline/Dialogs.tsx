@@ -78,6 +78,7 @@ const KEYS: [string, string][] = [
   ["0", "the whole profile"],
   ["Click", "select an event; Ctrl or Cmd + click goes to its source line"],
   ["Double click", "zoom to an event"],
+  ["N P", "the next and the previous event on the track of the selected one"],
   ["Right click", "set an annotation; drag its line to move it"],
   ["B", "select a box by dragging"],
   ["Esc", "clear the box, then the selection"],

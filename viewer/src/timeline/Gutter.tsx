@@ -74,6 +74,7 @@ function Label({ profile, row, pinned, over, onOver }: LabelProps) {
   const classes = [
     "label",
     `group-${track.group}`,
+    `form-${track.form}`,
     track.absent === null ? "" : "absent",
     over === track.id ? "over" : "",
   ];

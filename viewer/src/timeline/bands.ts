@@ -64,7 +64,7 @@ function warningLanes(bands: Bands, cores: number): BandLane[] {
     name: list[0]!.label,
     tone: list[0]!.tone,
     bands: joined(list),
-    tint: kind === "small_dma_transfers" || kind === "records_lost",
+    tint: kind === "small_dma_transfers",
   }));
 }
 
@@ -80,7 +80,7 @@ function lossLane(bands: Bands): BandLane | null {
         `${loss.ring ?? loss.stage}: ${loss.lost_records ?? "an unknown number of"} records lost (${loss.cause}).`,
       ],
     }));
-  return list.length ? { name: "Records lost", tone: "loss", bands: joined(list), tint: true } : null;
+  return list.length ? { name: "Records lost", tone: "loss", bands: joined(list), tint: false } : null;
 }
 
 function throttleLane(bands: Bands): BandLane | null {

@@ -9,9 +9,11 @@ import type { TimelineData } from "./data";
 import { prepare, toneColor } from "./draw_frame";
 import { type Hit, type Known, type Place, placesOf } from "./hit";
 import { span, tickText } from "./scale";
-import { AXIS_HEIGHT, FONT, headHeight, placedRows, type Scene, xOf } from "./scene";
+import { AXIS_HEIGHT, FONT, headHeight, type PlacedRow, placedRows, type Scene, xOf } from "./scene";
 
 const MAX_LINKS = 200;
+/** A match narrower than this is marked above and below: borders of many would hide what they mark. */
+const BORDERED = 6;
 
 export interface Highlight {
   known: Known;
@@ -124,9 +126,19 @@ function drawFound(context: CanvasRenderingContext2D, scene: Scene, input: Overl
     for (const place of placesOf(scene, input.data, hit))
       if (onScreen(scene, place)) outline(context, place, scene.theme.found, 2);
   }
+}
+
+function drawFocused(context: CanvasRenderingContext2D, scene: Scene, input: OverlayInput): void {
   if (!input.focused) return;
   for (const place of placesOf(scene, input.data, input.focused))
     if (onScreen(scene, place)) outline(context, place, scene.theme.focused, 3);
+}
+
+function drawTick(context: CanvasRenderingContext2D, placed: PlacedRow, x0: number, x1: number, color: string): void {
+  if (placed.top < placed.clipTop - 2) return;
+  context.fillStyle = color;
+  context.fillRect(x0, placed.top, Math.max(x1 - x0, 1.5), 2);
+  context.fillRect(x0, placed.top + placed.row.height - 3, Math.max(x1 - x0, 1.5), 2);
 }
 
 function drawMarks(context: CanvasRenderingContext2D, scene: Scene, marks: Packed): void {
@@ -136,10 +148,16 @@ function drawMarks(context: CanvasRenderingContext2D, scene: Scene, marks: Packe
     const start = track?.columns.get("start");
     const end = track?.columns.get("end");
     if (!track || !start || !end) continue;
+    let drawn = -1;
     for (let i = 0; i < track.n; i++) {
       const x0 = xOf(scene, start[i]!);
       const x1 = Math.max(xOf(scene, end[i]!), x0 + 1);
       if (x1 < 0 || x0 > scene.width) continue;
+      if (x1 - x0 < BORDERED) {
+        if (x1 > drawn) drawTick(context, placed, x0, x1, scene.theme.found);
+        drawn = Math.max(drawn, x1);
+        continue;
+      }
       const { clipTop, clipBottom } = placed;
       outline(
         context,
@@ -220,6 +238,7 @@ export function drawOverlay(canvas: HTMLCanvasElement, scene: Scene, input: Over
   drawTints(context, scene);
   drawFound(context, scene, input);
   drawHighlights(context, scene, input);
+  drawFocused(context, scene, input);
   drawBox(context, scene, input);
   drawAnnotations(context, scene, input);
 }

@@ -14,6 +14,9 @@ export interface Hit {
 const REACH = 2;
 /** So many rows are looked at for one pointer move; more lie under one pixel only when zoomed far out. */
 const MAX_LOOKED = 20000;
+const MAX_PACKETS = 4096;
+/** What lies in another lane counts only where this one has nothing. */
+const BESIDE = 1e18;
 
 export function hitAt(scene: Scene, data: TimelineData, x: number, y: number): Hit | null {
   const placed = rowAt(scene, y);
@@ -35,9 +38,9 @@ function nearest(scene: Scene, data: EventData, x: number, share: number): numbe
   let bestScore = Number.POSITIVE_INFINITY;
   for (let i = Math.max(first, last - MAX_LOOKED); i < last; i++) {
     if (data.end[i]! < from) continue;
-    if (data.lane && data.lane[i] !== lane) continue;
+    const beside = data.lane && data.lane[i] !== lane ? BESIDE : 0;
     const apart = Math.max(data.start[i]! - time, time - data.end[i]!, 0);
-    const score = apart * 1e6 + (data.end[i]! - data.start[i]!);
+    const score = beside + apart * 1e6 + (data.end[i]! - data.start[i]!);
     if (score < bestScore) {
       bestScore = score;
       best = i;
@@ -125,13 +128,25 @@ function box(
 function matchesIn(data: EventData, track: Track, known: Known): number[] {
   const out: number[] = [];
   const [first, last] = rowsIn(data, known.start_ts, known.end_ts);
-  const transfers = known.table === "DmaPacketAggregated" && track.table === "DmaPacket";
+  const transfers = isPacketOf(track, known);
   if (!transfers && track.table !== known.table) return out;
-  for (let i = first; i < last && out.length < 4096; i++) {
-    const key = transfers ? data.transfer?.[i] : data.id[i];
-    if (key === known.id) out.push(i);
+  for (let i = first; i < last && out.length < MAX_PACKETS; i++) {
+    if (transfers ? isInTransfer(data, i, known) : data.id[i] === known.id) out.push(i);
   }
   return out;
+}
+
+function isPacketOf(track: Track, known: Known): boolean {
+  const sameCore =
+    track.pcore === null || known.pcore === null || known.pcore === undefined || track.pcore === known.pcore;
+  return known.table === "DmaPacketAggregated" && track.table === "DmaPacket" && sameCore;
+}
+
+/** Where packets do not say which transfer they belong to: those of its time and its name. */
+function isInTransfer(data: EventData, i: number, known: Known): boolean {
+  if (data.transfer) return data.transfer[i] === known.id;
+  const inside = data.start[i]! >= known.start_ts && data.end[i]! <= known.end_ts;
+  return inside && data.dict[data.label[i]!] === known.label;
 }
 
 function isOf(track: Track, known: Known): boolean {
@@ -152,6 +167,7 @@ export function placesOf(scene: Scene, data: TimelineData, known: Known): Place[
     const found = data.eventsOf(placed.row.track.id)?.data;
     if (!found) continue;
     // An instruction is where it works, not where it waits.
+    const sure = !isPacketOf(placed.row.track, known) || found.transfer !== null;
     for (const i of matchesIn(found, placed.row.track, known))
       out.push(
         box(
@@ -160,7 +176,7 @@ export function placesOf(scene: Scene, data: TimelineData, known: Known): Place[
           found.start[i]! + (found.wait?.[i] ?? 0),
           found.end[i]!,
           [found.lane?.[i] ?? 0, found.lanes],
-          true,
+          sure,
         ),
       );
   }

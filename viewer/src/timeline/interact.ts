@@ -203,6 +203,8 @@ export function attach(
     arrowup: () => scroller.scrollBy({ top: -60 }),
     arrowdown: () => scroller.scrollBy({ top: 60 }),
     "0": () => profile.fit(),
+    n: () => profile.step(true),
+    p: () => profile.step(false),
     b: () => profile.boxMode.set(!profile.boxMode.value),
     escape: clear,
   };

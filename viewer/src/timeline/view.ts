@@ -69,7 +69,10 @@ export class TimelineView {
       profile.api,
       profile.extent,
       () => this.redraw("frame", "overlay", "pointer"),
-      (message) => this.trouble.set(message),
+      (message) => {
+        this.trouble.set(message);
+        if (message !== null) this.redraw("frame");
+      },
     );
     this.watch();
     this.arrange();

@@ -43,7 +43,7 @@ function Row({ profile, annotations, annotation, list, zoomed, onZoom }: RowProp
           aria-label="Name"
           maxLength={200}
           value={annotation.name}
-          onChange={(event) => annotations.change(annotation.id, { name: event.currentTarget.value })}
+          onInput={(event) => annotations.change(annotation.id, { name: event.currentTarget.value })}
         />
       </td>
       <td class="number">

@@ -1,7 +1,7 @@
 // Event Details: all that is known of the selected event, its place among the matches of a search, and its dependencies.
 
 import { useState } from "preact/hooks";
-import type { EventDetails, Neighbour } from "../../api/types";
+import type { EventDetails } from "../../api/types";
 import type { Profile } from "../../state/profile";
 import { useStore } from "../../state/store";
 import { groupDigits } from "../../timeline/scale";
@@ -49,18 +49,14 @@ function Paging({ profile }: { profile: Profile }) {
 }
 
 function Neighbours({ profile, details }: { profile: Profile; details: EventDetails }) {
-  const go = (neighbour: Neighbour) => {
-    profile.select({ table: details.table, id: neighbour.id });
-    profile.focus({ ...neighbour, track: details.track });
-  };
   const { previous, next } = details.neighbours;
   return (
     <nav class="paging" aria-label="Neighbours on the track">
-      <button type="button" disabled={!previous} title={previous?.label ?? ""} onClick={() => previous && go(previous)}>
+      <button type="button" disabled={!previous} title={previous?.label ?? ""} onClick={() => profile.step(false)}>
         ‹ Before it
       </button>
       <span class="muted">{details.track?.replace(/^[a-z_]+:/, "")}</span>
-      <button type="button" disabled={!next} title={next?.label ?? ""} onClick={() => next && go(next)}>
+      <button type="button" disabled={!next} title={next?.label ?? ""} onClick={() => profile.step(true)}>
         After it ›
       </button>
     </nav>

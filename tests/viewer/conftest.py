@@ -1,0 +1,190 @@
+"""Profiles from the simulator, a server that shows them, and a Chromium that looks at them.
+
+KYMO_BIN: folder of the programs (default build/bin). KYMO_CHROMIUM: the browser (default /usr/bin/chromium).
+KYMO_VIEWER_SERVER=double: the stand-in for all tests, also where the product's server could answer."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import duckdb
+import pytest
+from playwright.sync_api import sync_playwright
+
+from driver import Viewer
+
+HERE = Path(__file__).resolve().parent
+TOP = HERE.parent.parent
+BIN = Path(os.environ.get("KYMO_BIN", TOP / "build" / "bin"))
+CHROMIUM = os.environ.get("KYMO_CHROMIUM", "/usr/bin/chromium")
+PAGES = TOP / "viewer" / "dist"
+HOSTILE = "<img src=x onerror=\"document.title='owned'\">/'; drop table x; --/&amp;<script>alert(1)</script>"
+
+# name: (arguments of kymo-sim neff, arguments of kymo-sim ntff)
+PROFILES = {
+    "attention": (
+        ["--model", "attention", "--lnc", "2", "--nki"],
+        ["--lnc", "2", "--executions", "3", "--dge", "1", "--throttle", "activity_0:6/8@20+30", "--notice", "nan@15"],
+    ),
+    "lossy": (
+        ["--model", "mlp", "--lnc", "1", "--repeat", "4"],
+        ["--lnc", "1", "--executions", "8", "--buffer", "DMA=1", "--vnc", "1"],
+    ),
+    "reduce": (["--model", "allreduce", "--lnc", "1"], ["--lnc", "1", "--executions", "3", "--dge", "1"]),
+}
+
+
+def run(*command):
+    subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def make(folder, name, neff_args, ntff_args):
+    neff, ntff = folder / f"{name}.neff", folder / f"{name}.ntff"
+    run(BIN / "kymo-sim", "neff", *neff_args, "--arch", "trn2.48xlarge", "--output", neff)
+    run(BIN / "kymo-sim", "ntff", "--neff", neff, "--output", ntff, *ntff_args)
+    run(BIN / "kymo-process", "--ntff", ntff, "--neff", neff, "--output", folder / "profiles" / name)
+
+
+def make_hostile(profiles):
+    """A copy whose operator and opcode are HTML and SQL, written by DuckDB: also other encodings than ours."""
+    copy = profiles / "hostile"
+    shutil.copytree(profiles / "attention", copy)
+    text = HOSTILE.replace("'", "''")
+    db = duckdb.connect()
+    db.execute(
+        f"""copy (select * replace (case when opcode = 'MATMUL' then '{text}' else operator end as operator)
+        from '{profiles / "attention"}/Instruction.parquet') to '{copy}/Instruction.parquet' (format parquet)"""
+    )
+
+
+@pytest.fixture(scope="session")
+def profiles(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("viewer")
+    (folder / "profiles").mkdir()
+    for name, (neff_args, ntff_args) in PROFILES.items():
+        make(folder, name, neff_args, ntff_args)
+    make_hostile(folder / "profiles")
+    return folder / "profiles"
+
+
+@pytest.fixture(scope="session")
+def tables(profiles):
+    """Rows of a profile's tables: what the page must show."""
+
+    def ask(profile, sql, *params):
+        db = duckdb.connect()
+        for path in (profiles / profile).glob("*.parquet"):
+            db.execute(f"create view {path.stem} as select * from '{path}'")
+        cursor = db.execute(sql, params)
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, row)) for row in cursor.fetchall()]
+
+    return ask
+
+
+def wait_for(ready, what, seconds=60):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        value = ready()
+        if value:
+            return value
+        time.sleep(0.05)
+    raise TimeoutError(what)
+
+
+def stop(process):
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
+@pytest.fixture(scope="session")
+def double(profiles):
+    names = [f"{path.name}={path}" for path in sorted(profiles.iterdir())]
+    command = [sys.executable, HERE / "double.py", "--pages", PAGES, *names]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    line = process.stdout.readline()
+    assert line.startswith("listening "), line
+    yield f"http://127.0.0.1:{int(line.split()[1])}"
+    stop(process)
+
+
+@pytest.fixture(scope="session")
+def collector(profiles, tmp_path_factory):
+    """The product's own server; None where these programs have none."""
+    asked = [BIN / "kymo", "view", "--help"]
+    only_double = os.environ.get("KYMO_VIEWER_SERVER") == "double"
+    if only_double or subprocess.run(asked, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode:
+        yield None
+        return
+    ports = tmp_path_factory.mktemp("server") / "port"
+    command = [BIN / "kymo", "view", "--http", "127.0.0.1:0", "--page", PAGES, "--ports-file", ports, profiles]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    text = wait_for(lambda: ports.exists() and ports.read_text().strip(), "kymo view does not start")
+    yield f"http://127.0.0.1:{text.split()[-1].split(':')[-1].split('=')[-1]}"
+    stop(process)
+
+
+def answers(base, path):
+    try:
+        with urllib.request.urlopen(f"{base}/api/v1/profiles/attention/{path}") as response:
+            return response.status == 200
+    except urllib.error.HTTPError:
+        return False
+
+
+@pytest.fixture(scope="session")
+def server(collector, double):
+    return collector or double
+
+
+@pytest.fixture(scope="session")
+def full_server(collector, double):
+    """One that can search and sum up too."""
+    has_all = collector and answers(collector, "summary?from=0&to=100000")
+    return collector if has_all and answers(collector, "search?category=instruction&field=opcode&match=exact&value=MATMUL") else double
+
+
+@pytest.fixture(scope="session")
+def browser():
+    with sync_playwright() as play:
+        arguments = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--no-first-run"]
+        chromium = play.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def context(browser):
+    made = browser.new_context(viewport={"width": 1600, "height": 1000}, color_scheme="light", accept_downloads=True)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def viewer(context, server):
+    made = Viewer(context.new_page(), server)
+    yield made
+    assert made.errors == []
+
+
+@pytest.fixture
+def full(context, full_server):
+    made = Viewer(context.new_page(), full_server)
+    yield made
+    assert made.errors == []
+
+
+@pytest.fixture
+def faulty(context, double):
+    made = Viewer(context.new_page(), double)
+    yield made
+    urllib.request.urlopen(urllib.request.Request(f"{double}/faults", data=b"[]", method="POST"))

@@ -1,0 +1,287 @@
+"""The grid of widgets and the widgets: search, annotations, summaries, box, regions; layouts, links, themes."""
+
+import json
+import re
+
+import pytest
+
+from driver import close_to
+from test_timeline import around, matmul
+
+YELLOW, CYAN = "#e0c000", "#00a9c7"
+
+
+def search(viewer, category, field, match, value):
+    widget = viewer.widget("Search")
+    widget.get_by_label("Category").select_option(category)
+    widget.get_by_label("Field").select_option(field)
+    widget.get_by_label("Match").select_option(match)
+    widget.get_by_label("Value").fill(value)
+    widget.get_by_role("button", name="Submit").click()
+    widget.locator(".paging, p.muted, p.error").first.wait_for()
+    viewer.page.wait_for_timeout(300)
+    return widget
+
+
+def digits(text):
+    return int(re.sub(r"[^0-9]", "", text))
+
+
+@pytest.mark.parametrize(
+    "category,field,match,value,sql",
+    [
+        ("instruction", "opcode", "exact", "MATMUL", "select * from Instruction where opcode = 'MATMUL'"),
+        ("instruction", "opcode", "partial", "tensor_", "select * from Instruction where opcode ilike '%tensor\\_%' escape '\\'"),
+        ("operator", "operator", "partial", "Softmax", "select * from Instruction where operator ilike '%softmax%'"),
+        ("dma", "queue_name", "exact", "qSyncIO0", "select * from DmaPacketAggregated where queue_name = 'qSyncIO0'"),
+    ],
+)
+def test_search_finds_what_the_tables_hold(full, tables, category, field, match, value, sql):
+    full.open("attention")
+    widget = search(full, category, field, match, value)
+    text = widget.locator(".paging span").first.inner_text()
+    assert digits(text.split("of")[1]) == len(tables("attention", sql))
+
+
+def test_matches_have_a_yellow_border_and_the_focused_one_a_cyan_one(full, tables):
+    first, second = tables("attention", "select * from Instruction where opcode = 'MATMUL' order by start_ts, id limit 2")
+    full.open("attention", **{"from": first["start_ts"] - 300, "to": second["end_ts"] + 300})
+    widget = search(full, "instruction", "opcode", "exact", "MATMUL")
+    place = lambda event: (f"instruction:{event['timeline_track']}", (event["start_ts"] + event["end_ts"]) / 2, 30)
+    assert close_to(full.colors(1, *place(first)), YELLOW)
+    widget.get_by_role("button", name="Focus").click()
+    full.page.wait_for_timeout(300)
+    full.settle()
+    assert close_to(full.colors(1, *place(first)), CYAN)
+    widget.get_by_role("button", name="Next match").click()
+    full.page.wait_for_function(f"() => location.href.includes('Instruction:{second['id']}')")
+    full.settle()
+    assert close_to(full.colors(1, *place(second)), CYAN)
+    assert "Match 2 of" in full.widget("Event Details").inner_text(), "matches are pages of the details"
+    widget.get_by_role("button", name="Clear result").click()
+    full.page.wait_for_timeout(200)
+    assert not close_to(full.colors(1, *place(first)), YELLOW) and not close_to(full.colors(1, *place(second)), CYAN)
+
+
+def test_focus_brings_a_match_into_view(full, tables):
+    last = tables("attention", "select * from Instruction where opcode = 'HALT' order by start_ts, id limit 1")[0]
+    full.open("attention", **{"from": 1000, "to": 9000})
+    widget = search(full, "instruction", "opcode", "exact", "HALT")
+    widget.get_by_role("button", name="Focus").click()
+    full.page.wait_for_timeout(300)
+    full.settle()
+    low, high = full.range()
+    assert low <= last["start_ts"] and last["end_ts"] <= high
+
+
+def test_details_page_through_matches_beyond_a_page(full):
+    full.open("attention")
+    search(full, "instruction", "opcode", "exact", "MATMUL")
+    details = full.widget("Event Details")
+    for _ in range(21):
+        details.get_by_role("button", name="Next ›").click()
+        full.page.wait_for_timeout(60)
+    full.page.wait_for_timeout(300)
+    assert "Match 22 of" in details.inner_text()
+
+
+def test_search_takes_sql_and_html_as_text(full):
+    full.open("attention")
+    for value in ("' OR 1=1 --", "<img src=x onerror=alert(1)>", "%", "\\"):
+        widget = search(full, "instruction", "opcode", "partial", value)
+        assert "Nothing matches" in widget.inner_text()
+
+
+# --- annotations
+
+
+def annotate(viewer, *times):
+    plot = viewer.plot()
+    for time in times:
+        viewer.page.mouse.click(viewer.x(time), plot["y"] + plot["height"] - 60, button="right")
+
+
+def test_annotations_are_set_renamed_compared_and_deleted(full):
+    full.open("attention", **{"from": 480000, "to": 620000})
+    annotate(full, 500000, 560000)
+    widget = full.add_widget("Annotations")
+    rows = widget.locator("table.results tbody tr")
+    assert rows.count() == 2
+    widget.get_by_label("Name", exact=True).nth(1).fill("after <b>")
+    first, second = [digits(text) for text in widget.locator("td.number button").all_inner_texts()]
+    assert first == pytest.approx(500000, abs=200) and second == pytest.approx(560000, abs=200)
+    assert "60" in rows.nth(1).locator("td").nth(4).inner_text()
+    widget.get_by_label("Diff vs of Mark 1").select_option("after <b>")
+    assert rows.nth(0).locator("td").nth(4).inner_text().startswith("-60")
+    widget.get_by_label("Zoom to the region of after <b>").check()
+    full.settle()
+    low, high = full.range()
+    assert low < first < second < high and (high - low) < 1.1 * (second - first)
+    assert widget.get_by_text("Between Mark 1 and after <b>").is_visible()
+    widget.locator("table.fields").first.wait_for()
+    full.page.reload()
+    full.settle()
+    assert rows.count() == 2
+    widget.get_by_label("Delete Mark 1").click()
+    assert rows.count() == 1
+
+
+def test_an_annotation_snaps_to_the_closest_event_and_can_be_dragged(full, tables):
+    event = matmul(tables)
+    full.open("attention", **around(event))
+    y = full.y("instruction:TensorMatrix(nc0)")
+    full.page.mouse.click(full.x(event["start_ts"]) + 4, y, button="right")
+    widget = full.add_widget("Annotations")
+    time = lambda: digits(widget.locator("td.number button").first.inner_text())
+    assert time() == event["start_ts"]
+    y = full.y("instruction:TensorMatrix(nc0)")
+    full.page.mouse.move(full.x(event["start_ts"]), y)
+    full.page.mouse.down()
+    full.page.mouse.move(full.x(event["end_ts"]) - 5, y, steps=5)
+    full.page.mouse.up()
+    assert time() == event["end_ts"]
+
+
+def test_annotations_are_saved_loaded_and_exported(full, tmp_path):
+    full.open("attention", **{"from": 480000, "to": 620000})
+    annotate(full, 500000, 560000)
+    widget = full.add_widget("Annotations")
+    with full.page.expect_download() as download:
+        widget.get_by_role("button", name="Save").click()
+    saved = tmp_path / "marks.json"
+    download.value.save_as(saved)
+    assert len(json.loads(saved.read_text())["annotations"]) == 2
+    with full.page.expect_download() as download:
+        widget.get_by_role("button", name="Export CSV").click()
+    download.value.save_as(tmp_path / "marks.csv")
+    assert (tmp_path / "marks.csv").read_text().splitlines()[0] == "name,ts_ns,diff_vs,diff_ns"
+    widget.get_by_label("Delete Mark 1").click()
+    widget.get_by_label("File of annotations").set_input_files(saved)
+    full.page.wait_for_timeout(200)
+    assert widget.locator("table.results tbody tr").count() == 2
+
+
+# --- summaries and the box
+
+
+def test_the_selection_summary_follows_the_zoom(full, tables):
+    full.open("attention")
+    widget = full.widget("Current Selection Summary")
+    widget.locator("table.fields").first.wait_for()
+    before = widget.inner_text()
+    box = full.plot()
+    full.page.mouse.move(box["x"] + 500, box["y"] + 200)
+    for _ in range(5):
+        full.page.mouse.wheel(0, -300)
+    full.settle()
+    full.page.wait_for_function("(before) => document.querySelector('[data-widget=selection]').innerText !== before && !document.querySelector('.stale')", arg=before)
+    assert widget.inner_text() != before
+
+
+def test_box_selection_by_button_and_drag_and_escape(full):
+    full.open("attention", **{"from": 100000, "to": 500000})
+    widget = full.add_widget("Box Selection Summary")
+    full.page.evaluate("scrollTo(0, 0)")
+    full.page.locator(".timeline").get_by_role("button", name="Box selection").click()
+    start, end = full.y("instruction:Vector(nc0)"), full.y("instruction:GpSimd(nc0)")
+    full.page.mouse.move(full.x(200000), start)
+    full.page.mouse.down()
+    full.page.mouse.move(full.x(300000), end, steps=5)
+    full.page.mouse.up()
+    widget.locator("table.fields").first.wait_for()
+    text = widget.inner_text()
+    assert "3 tracks" in text
+    low, high = [digits(part) for part in text.split("(")[0].split("–")[:2]]
+    assert high - low == pytest.approx(100000, rel=0.02)
+    full.page.keyboard.press("Escape")
+    assert "Esc clears it" in widget.inner_text()
+
+
+def test_regions_are_listed_and_lead_to_the_timeline(viewer, tables):
+    region = tables("attention", "select min(start_ts) s from Instruction where nki_region_path = 'attend/softmax'")[0]
+    viewer.open("attention", **{"from": 1000, "to": 9000})
+    widget = viewer.add_widget("Region Highlighter")
+    widget.get_by_role("button", name="attend/softmax", exact=True).first.click()
+    viewer.settle()
+    low, high = viewer.range()
+    assert low <= region["s"] <= high
+    assert viewer.page.locator(".lane-name", has_text="NKI regions").count() == 1
+
+
+# --- the grid
+
+
+def test_widgets_are_added_removed_dragged_and_resized(viewer):
+    viewer.open("attention")
+    page = viewer.page
+    widget = viewer.add_widget("Overall Summary")
+    assert widget.is_visible()
+    before = viewer.widget("Event Details").bounding_box()
+    head = viewer.widget("Event Details").locator(".widget-head").bounding_box()
+    page.mouse.move(head["x"] + 60, head["y"] + 8)
+    page.mouse.down()
+    page.mouse.move(head["x"] + 60 - 520, head["y"] + 8, steps=8)
+    page.mouse.up()
+    after = viewer.widget("Event Details").bounding_box()
+    assert after["x"] < before["x"] - 300
+    corner = viewer.widget("Search").locator(".widget-corner")
+    corner.scroll_into_view_if_needed()
+    size = viewer.widget("Search").bounding_box()
+    place = corner.bounding_box()
+    page.mouse.move(place["x"] + 6, place["y"] + 6)
+    page.mouse.down()
+    page.mouse.move(place["x"] + 6, place["y"] + 6 + 84, steps=6)
+    page.mouse.up()
+    assert viewer.widget("Search").bounding_box()["height"] == pytest.approx(size["height"] + 84, abs=15)
+    viewer.page.get_by_role("button", name="Remove Search").click()
+    assert viewer.widget("Search").count() == 0
+
+
+def test_layouts_are_saved_and_used_for_other_profiles(viewer):
+    viewer.open("attention")
+    viewer.page.get_by_role("button", name="Remove Search").click()
+    viewer.page.on("dialog", lambda dialog: dialog.accept("Mine"))
+    viewer.page.get_by_role("button", name="Layout:").click()
+    viewer.page.get_by_role("menuitem", name="Save as").click()
+    viewer.page.get_by_role("button", name="Layout: Mine").click()
+    viewer.page.get_by_role("menuitem", name="Device trace").click()
+    assert viewer.widget("Search").count() == 1
+    viewer.open("reduce")
+    viewer.page.get_by_role("button", name="Layout:").click()
+    viewer.page.get_by_role("menuitem", name="Mine").click()
+    assert viewer.widget("Search").count() == 0
+
+
+def test_a_link_restores_range_selection_and_layout(viewer, context, tables):
+    event = matmul(tables)
+    viewer.open("attention", **around(event), dma="aggregated")
+    viewer.click("instruction:TensorMatrix(nc0)", (event["start_ts"] + event["end_ts"]) / 2)
+    viewer.page.wait_for_function("() => location.href.includes('event=')")
+    link = viewer.page.url
+    other = context.new_page()
+    other.goto(link)
+    other.wait_for_selector(".details table.fields")
+    assert other.locator(".label-text", has_text="qSyncIO0(nc0)").count() == 1
+    ends = other.eval_on_selector(".timeline", "e => [Number(e.dataset.from), Number(e.dataset.to)]")
+    assert ends == pytest.approx(list(viewer.range()), abs=2)
+    assert other.url == link
+    other.close()
+
+
+def test_dark_and_light(viewer):
+    viewer.open("attention")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = viewer.page.evaluate(ground)
+    viewer.page.get_by_label("Change to dark mode").click()
+    dark = viewer.page.evaluate(ground)
+    assert light != dark
+    viewer.page.reload()
+    viewer.settle()
+    assert viewer.page.evaluate(ground) == dark
+
+
+def test_the_list_of_profiles_leads_to_one(viewer):
+    viewer.page.goto(viewer.base)
+    viewer.page.get_by_role("link", name="attention").click()
+    viewer.page.wait_for_selector(".timeline")
+    assert "attention" in viewer.page.title()
