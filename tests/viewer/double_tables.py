@@ -433,7 +433,7 @@ class Tables:
         ids = params.get("tracks")
         where = "true"
         if ids:
-            chosen = [t["where"] for t in self.tracks if t["id"].replace("%", "%25") in ids.split(",") and t["table"] == "Instruction"]
+            chosen = [t["where"] for t in self.tracks if t["id"] in ids.split(",") and t["table"] == "Instruction"]
             where = " or ".join(f"({w})" for w in chosen) or "false"
         window = f"end_ts > {low} and start_ts < {high} and ({where})"
         engines = self.rows(f"""select engine, count(*) instructions, sum(least(end_ts, {high}) - greatest(start_ts, {low})) time_ns

@@ -328,3 +328,13 @@ def test_keys_step_along_a_track(viewer, tables):
     viewer.page.locator("canvas.pointer").focus()
     viewer.page.keyboard.press("n")
     viewer.page.wait_for_function(f"() => location.href.includes('Instruction:{after['id']}')")
+
+
+def test_the_hover_card_follows_what_moves_below_the_pointer(viewer, tables):
+    event = matmul(tables)
+    viewer.open("attention", **around(event))
+    viewer.hover("instruction:TensorMatrix(nc0)", (event["start_ts"] + event["end_ts"]) / 2)
+    assert viewer.card().startswith("MATMUL")
+    viewer.page.evaluate("document.querySelector('.scroller').scrollTop += 400")
+    viewer.page.wait_for_timeout(200)
+    assert viewer.page.locator(".hover-card", has_text="TensorMatrix(nc0)").count() == 0

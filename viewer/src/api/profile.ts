@@ -79,7 +79,6 @@ export class ProfileApi {
   }
 
   summary(range: Range, tracks: string[] | null, signal?: AbortSignal): Promise<Record<string, unknown>> {
-    const ids = tracks?.map((id) => id.replaceAll("%", "%25").replaceAll(",", "%2C")).join(",");
-    return getJson(this.url("summary", { ...whole(range), tracks: ids }), signal);
+    return getJson(this.url("summary", { ...whole(range), tracks: tracks?.join(",") }), signal);
   }
 }

@@ -42,6 +42,7 @@ export const NO_SEARCH: SearchState = {
 };
 
 export const PAGE_SIZE = 20;
+const BANDS_MS = 200;
 
 export function sameEvent(a: EventRef | null | undefined, b: EventRef | null | undefined): boolean {
   return !!a && !!b && a.table === b.table && a.id === b.id;
@@ -64,7 +65,12 @@ export class Profile {
   readonly toSource = new Store(0);
   /** A track that the timeline is to scroll to. */
   readonly reveal = new Store<string | null>(null);
-  private readonly latest = { details: new Latest(), dependencies: new Latest(), search: new Latest() };
+  private readonly latest = {
+    details: new Latest(),
+    dependencies: new Latest(),
+    search: new Latest(),
+    bands: new Latest(),
+  };
 
   constructor(
     readonly name: string,
@@ -76,10 +82,26 @@ export class Profile {
     this.settings.watch((settings) => keep("settings", settings));
     this.prefs.watch((prefs) => keep("tracks", prefs));
     this.selected.watch((event) => this.load(event));
-    this.api.bands(this.extent).then(
-      (bands) => this.bands.set(bands),
-      () => undefined, // The timeline shows the events without them.
-    );
+    this.loadBands();
+  }
+
+  /** All bands at once, while the server gives all; else those of what is seen, each time it rests. */
+  private loadBands(): void {
+    const none = () => undefined; // The timeline shows the events without them.
+    const whole = this.api.bands(this.extent);
+    whole.then((bands) => {
+      this.bands.set(bands);
+      if (bands.truncated.length === 0) return;
+      let timer = 0;
+      this.view.watch((view) => {
+        clearTimeout(timer);
+        timer = window.setTimeout(() => {
+          const wide = { from: view.from - (view.to - view.from), to: view.to + (view.to - view.from) };
+          const ask = this.latest.bands.run((signal) => this.api.bands(wide, signal));
+          ask.then((near) => near && this.bands.set(near), none);
+        }, BANDS_MS);
+      });
+    }, none);
   }
 
   static async open(name: string, signal?: AbortSignal): Promise<Profile> {

@@ -59,11 +59,22 @@ customColors.watch((colors) => {
 
 const cache = new Map<string, Rgb>();
 
+/** Each colour comes in three lightnesses: more operators than colours have one of their own. */
+function shaded(color: Rgb, shade: number): Rgb {
+  const [toward, share] = shade === 1 ? [0, 0.26] : [255, 0.3];
+  return shade === 0 ? color : (color.map((c) => Math.round(c + (toward! - c) * share!)) as unknown as Rgb);
+}
+
+function natural(name: string): Rgb {
+  const hash = hashName(name);
+  return shaded(PALETTE[hash % PALETTE.length]!, Math.floor(hash / PALETTE.length) % 3);
+}
+
 export function colorOf(name: string): Rgb {
   const known = cache.get(name);
   if (known) return known;
   const custom = customColors.value[name];
-  let color = name === "" ? NEUTRAL : PALETTE[hashName(name) % PALETTE.length]!;
+  let color = name === "" ? NEUTRAL : natural(name);
   if (custom && /^#[0-9a-f]{6}$/i.test(custom)) color = parse(custom.slice(1));
   cache.set(name, color);
   return color;

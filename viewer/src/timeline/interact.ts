@@ -50,8 +50,7 @@ export function attach(
   let drag: Drag | null = null;
 
   function hoverAt(x: number, y: number): void {
-    const hit = hitAt(scene, view.data, x, y);
-    view.setHover({ x, y, time: timeOf(scene, x), snapped: false, hit, band: view.bandAt(x, y) });
+    const hit = view.point(x, y);
     const lines = view.annotationAt(x) !== null;
     canvas.style.cursor = lines ? "ew-resize" : y < AXIS_HEIGHT ? "grab" : hit ? "pointer" : "default";
   }

@@ -11,8 +11,8 @@ import { TimelineData } from "./data";
 import type { DrawCount } from "./draw_events";
 import { drawFrame } from "./draw_frame";
 import { drawOverlay, drawPointer, type Highlight, highlightsOf } from "./draw_overlay";
-import type { Hit, Known } from "./hit";
-import { AXIS_HEIGHT, bodyTop, headHeight, LANE_HEIGHT, readTheme, type Scene, xOf } from "./scene";
+import { type Hit, hitAt, type Known } from "./hit";
+import { AXIS_HEIGHT, bodyTop, headHeight, LANE_HEIGHT, readTheme, type Scene, timeOf, xOf } from "./scene";
 import { layoutRows } from "./tracks";
 
 export interface Layers {
@@ -68,7 +68,10 @@ export class TimelineView {
     this.data = new TimelineData(
       profile.api,
       profile.extent,
-      () => this.redraw("frame", "overlay", "pointer"),
+      () => {
+        this.pointAgain();
+        this.redraw("frame", "overlay", "pointer");
+      },
       (message) => {
         this.trouble.set(message);
         if (message !== null) this.redraw("frame");
@@ -118,6 +121,7 @@ export class TimelineView {
 
   scroll(top: number): void {
     this.scene.scroll = top;
+    this.pointAgain();
     this.redraw("frame", "overlay", "pointer");
   }
 
@@ -129,6 +133,7 @@ export class TimelineView {
   private look(view: Range): void {
     this.scene.view = view;
     this.ask();
+    this.pointAgain();
     this.redraw("frame", "overlay", "pointer");
   }
 
@@ -215,6 +220,18 @@ export class TimelineView {
 
   private isShown(track: string | null | undefined): boolean {
     return !!track && [...this.scene.rows.pinned, ...this.scene.rows.rest].some((row) => row.track.id === track);
+  }
+
+  /** The pointer rests here: what lies under it is found, and found again when the tracks move below it. */
+  point(x: number, y: number): Hit | null {
+    const hit = hitAt(this.scene, this.data, x, y);
+    this.setHover({ x, y, time: timeOf(this.scene, x), snapped: false, hit, band: this.bandAt(x, y) });
+    return hit;
+  }
+
+  private pointAgain(): void {
+    const hover = this.hover.value;
+    if (hover && !hover.snapped) this.point(hover.x, hover.y);
   }
 
   setHover(hover: Hover | null): void {

@@ -1,7 +1,7 @@
 // Summaries of the whole profile, of what the timeline shows, and of a box.
 
 import { useEffect, useState } from "preact/hooks";
-import { Latest } from "../../api/client";
+import { ApiError, Latest } from "../../api/client";
 import type { Range } from "../../api/types";
 import type { Profile } from "../../state/profile";
 import { type Loaded, messageOf, nothing, useStore } from "../../state/store";
@@ -11,6 +11,10 @@ import { Report } from "./Report";
 
 /** A zoom in progress asks once, when it rests. */
 const REST_MS = 180;
+
+function reason(error: unknown): string {
+  return error instanceof ApiError && error.status === 404 ? "This server makes no summaries." : messageOf(error);
+}
 
 type SummaryState = Loaded<Record<string, unknown>>;
 
@@ -28,7 +32,7 @@ export function useSummary(profile: Profile, range: Range | null, tracks: string
       latest
         .run((signal) => profile.api.summary(range, tracks, signal))
         .then((value) => value && setState({ value, busy: false, error: null }))
-        .catch((error: unknown) => setState({ value: null, busy: false, error: messageOf(error) }));
+        .catch((error: unknown) => setState({ value: null, busy: false, error: reason(error) }));
     }, REST_MS);
     return () => {
       clearTimeout(timer);
