@@ -10,7 +10,7 @@
 #include "formats/parquet/parquet_file.h"
 #include "formats/parquet/parquet_pending.h"
 
-#define ROWS_PER_GROUP (1u << 20)
+#define ROWS_PER_GROUP (1u << 17)
 #define ROWS_PER_GROUP_MAX ((uint64_t)1 << 26)
 #define KV_MAX 64
 #define PARTS_MAX 1000000u

@@ -30,7 +30,7 @@
 struct parquet_writer;
 
 struct parquet_options {
-    uint64_t rows_per_group; /* 0: 1,048,576 */
+    uint64_t rows_per_group; /* 0: 131,072, so that a look at a window reads little beside it */
     int zstd_level;          /* 0: 1 */
     uint64_t split_rows;     /* > 0: Name_0.parquet, Name_1.parquet, ... of at most that many rows; 0: Name.parquet */
     const char *const *kv;   /* key, value, key, value, ..., NULL; copied */

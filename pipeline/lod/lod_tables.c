@@ -13,6 +13,7 @@
 
 #define BATCH 16384
 #define TRACK_MAX 320
+#define GROUP_ROWS (1u << 15) /* a timeline reads some thousands of rows at a time, here and there */
 
 /* KIND_SPLIT: instructions by where they run, on the engine's sequencer or on its compute side. */
 enum kind { KIND_DMA_ENGINE, KIND_DMA_QUEUE, KIND_DMA_TRANSFER, KIND_HOST_DMA, KIND_INSTRUCTION, KIND_SPLIT, KINDS };
@@ -328,7 +329,9 @@ static int table_open(const struct job *j, void **ret, struct kymo_err *err)
     t->plan = lod_plan((int64_t)(j->scan.last_ps / 1000) - (int64_t)(j->scan.first_ps / 1000), densest_track(&j->scan));
     /* An engine's packets fall to several queues, so that a queue's are as dense one level up. */
     t->base[KIND_DMA_QUEUE] = t->plan.levels > 1;
-    int r = parquet_writer_open(j->dir, kymo_schema_table(KYMO_T_LEVEL_OF_DETAIL), &j->parquet, &t->writer, err);
+    struct parquet_options options = j->parquet;
+    options.rows_per_group = GROUP_ROWS;
+    int r = parquet_writer_open(j->dir, kymo_schema_table(KYMO_T_LEVEL_OF_DETAIL), &options, &t->writer, err);
     for (unsigned k = 0; k < KINDS && r == 0; k++) {
         t->kind_ids[k] =
             parquet_writer_string_id(t->writer, KYMO_LEVEL_OF_DETAIL_KIND, kind_names[k], strlen(kind_names[k]), err);
