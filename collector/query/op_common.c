@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
-
 int op_window_read(const struct serve_request *q, bool width, struct op_window *ret, struct kymo_err *err)
 {
     struct op_window w = {.width = 1};
@@ -47,31 +45,34 @@ int op_event_read(const struct serve_request *q, const struct op_table **ret_tab
     return r;
 }
 
-struct label {
+struct found {
     const struct serve_dir *dir;
     enum serve_kind kind;
-    char *id;
+    const struct serve_track *track;
 };
 
-static int keep_label(void *ctx, const struct sql_cell *c, struct kymo_err *err)
+static int keep_track(void *ctx, const struct sql_cell *c, struct kymo_err *err)
 {
-    struct label *l = ctx;
+    struct found *f = ctx;
     (void)err;
-    for (size_t i = 0; !l->id && i < l->dir->n_tracks; i++) {
-        const struct serve_track *t = &l->dir->tracks[i];
-        if (t->kind == l->kind && strlen(t->label) == c[0].len && !memcmp(t->label, c[0].text, c[0].len))
-            l->id = kymo_strdup(t->id);
+    for (size_t i = 0; !f->track && i < f->dir->n_tracks; i++) {
+        const struct serve_track *t = &f->dir->tracks[i];
+        if (t->kind == f->kind && strlen(t->label) == c[0].len && !memcmp(t->label, c[0].text, c[0].len))
+            f->track = t;
     }
     return 0;
 }
 
-char *op_track_id(const struct serve_request *q, enum serve_kind kind, int64_t id, struct kymo_err *err)
+int op_track_find(const struct serve_request *q, enum serve_kind kind, int64_t id, const struct serve_track **ret,
+                  struct kymo_err *err)
 {
-    struct label l = {.dir = serve_dir_of(q), .kind = kind};
+    struct found f = {.dir = serve_dir_of(q), .kind = kind};
     char text[128];
     (void)snprintf(text, sizeof text, "SELECT track FROM k.src_%s WHERE id = $1 LIMIT 1", serve_kinds[kind].name);
-    (void)!sql_run(serve_sql_of(q), text, (struct sql_bind[]){SQL_INT(id)}, 1, keep_label, &l, err);
-    return l.id;
+    int r = sql_run(serve_sql_of(q), text, (struct sql_bind[]){SQL_INT(id)}, 1, keep_track, &f, err);
+    if (r == 0)
+        *ret = f.track;
+    return r;
 }
 
 json_t *op_first(json_t *rows)

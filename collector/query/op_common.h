@@ -23,8 +23,8 @@ struct op_table {
 };
 int op_event_read(const struct serve_request *q, const struct op_table **ret_table, int64_t *ret_id,
                   struct kymo_err *err) KYMO_MUST_CHECK;
-/* The track's id that shows an event of this kind, or NULL. */
-char *op_track_id(const struct serve_request *q, enum serve_kind kind, int64_t id,
+/* The track that shows an event of this kind; NULL: none does. */
+int op_track_find(const struct serve_request *q, enum serve_kind kind, int64_t id, const struct serve_track **ret,
                   struct kymo_err *err) KYMO_MUST_CHECK;
 
 /* The first of an array of rows, which is taken; null when it is empty. */

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "collector/query/op_common.h"
 #include "collector/query/serve_ops.h"
 
@@ -15,6 +14,7 @@ struct event {
     const struct op_table *table;
     int64_t id;
     json_t *fields, *answer;
+    const struct serve_track *track; /* NULL: none shows it */
 };
 
 static const char *field(const struct event *e, const char *name)
@@ -72,23 +72,26 @@ static const char *operator_of(const struct event *e)
 
 static int neighbour(struct event *e, bool next, json_t **ret, struct kymo_err *err)
 {
-    char text[768];
-    const char *kind = serve_kinds[e->table->kind].name;
+    char text[512];
+    const struct serve_dir *d = serve_dir_of(e->q);
     json_t *list;
-    /* Near first: the table is in order of time, and a search without an end reads all of it. */
+    if (!e->track) {
+        *ret = json_null();
+        return 0;
+    }
     (void)snprintf(
         text, sizeof text,
-        "WITH e AS (SELECT track, start_ts FROM k.src_%s WHERE id = $1) SELECT id, start_ts, end_ts, label"
-        " FROM k.src_%s WHERE track = (SELECT track FROM e) AND (start_ts, id) %s ((SELECT start_ts FROM e), $1)"
-        " AND start_ts %s $2::BIGINT ORDER BY start_ts %s, id %s LIMIT 1",
-        kind, kind, next ? ">" : "<", next ? "<=" : ">=", next ? "ASC" : "DESC", next ? "ASC" : "DESC");
-    int64_t start = json_integer_value(json_object_get(e->fields, "start_ts")), reach = 100000;
-    const struct serve_dir *d = serve_dir_of(e->q);
-    for (;; reach *= 32) {
+        "SELECT id, start_ts, end_ts, label FROM k.src_%s WHERE track = $4 AND start_ts %s $2::BIGINT AND start_ts %s"
+        " $3::BIGINT AND (start_ts <> $2 OR id %s $1::BIGINT) ORDER BY start_ts %s, id %s LIMIT 1",
+        serve_kinds[e->table->kind].name, next ? ">=" : "<=", next ? "<=" : ">=", next ? ">" : "<",
+        next ? "ASC" : "DESC", next ? "ASC" : "DESC");
+    int64_t start = json_integer_value(json_object_get(e->fields, "start_ts"));
+    /* Near first: the table is in order of time, and a search without an end reads all of it. */
+    for (int64_t reach = 100000;; reach *= 32) {
         int64_t far = next ? start + reach : start - reach;
         bool last = next ? far >= d->to : far <= d->from;
-        int r = sql_objects(serve_sql_of(e->q), text, (struct sql_bind[]){SQL_INT(e->id), SQL_INT(far)}, 2, 1, &list,
-                            NULL, err);
+        struct sql_bind binds[] = {SQL_INT(e->id), SQL_INT(start), SQL_INT(far), SQL_TEXT(e->track->label)};
+        int r = sql_objects(serve_sql_of(e->q), text, binds, 4, 1, &list, NULL, err);
         if (r < 0)
             return r;
         if (json_array_size(list) || last)
@@ -217,15 +220,15 @@ static int put_sources(struct event *e, struct kymo_err *err)
 
 static int answer(struct event *e, struct kymo_err *err)
 {
-    char *track KYMO_FREE = NULL;
     int r = read_fields(e, err);
+    if (r == 0)
+        r = op_track_find(e->q, e->table->kind, e->id, &e->track, err);
     if (r < 0)
         return r;
-    track = op_track_id(e->q, e->table->kind, e->id, err);
     const char *op = operator_of(e);
     put(e, "table", json_string(e->table->name));
     put(e, "id", json_integer(e->id));
-    put(e, "track", track ? json_string(track) : json_null());
+    put(e, "track", e->track ? json_string(e->track->id) : json_null());
     put(e, "operator", op ? json_string(op) : json_null());
     put(e, "hierarchy", hierarchy(op));
     r = put_neighbours(e, err);

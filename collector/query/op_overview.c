@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "collector/json_text.h"
 #include "collector/query/op_common.h"
 #include "collector/query/serve_ops.h"
 #include "collector/query/serve_series.h"
@@ -107,21 +108,15 @@ static int make_tracks(struct serve_request *q, json_t **ret, struct kymo_err *e
     static const char *const groups[] = {"engine", "flops",   "dma",       "throughput", "host_dma", "collective",
                                          "memory", "pending", "semaphore", "throttle",   "error"};
     const struct serve_dir *d = serve_dir_of(q);
-    struct serve_series_list series;
     json_t *list = json_array();
-    int r = serve_series_find(d, serve_sql_of(q), &series, err);
-    if (r < 0) {
-        json_decref(list);
-        return r;
-    }
+    int r = 0;
     for (size_t i = 0; i < sizeof groups / sizeof *groups && r == 0; i++) {
         r = add_events(d, groups[i], list) < 0 ? kymo_err_set(err, -ENOMEM, "no memory for tracks") : 0;
         if (r == 0 && !strcmp(groups[i], "host_dma"))
             r = add_absent_host(q, list, err);
-        if (r == 0 && add_series(&series, groups[i], list) < 0)
+        if (r == 0 && add_series(d->series, groups[i], list) < 0)
             r = kymo_err_set(err, -ENOMEM, "no memory for tracks");
     }
-    serve_series_done(&series);
     if (r < 0)
         json_decref(list);
     else
@@ -209,7 +204,7 @@ static int one_row(struct serve_request *q, const char *text, json_t **ret, stru
     return r;
 }
 
-int op_overview(struct serve_request *q, struct kymo_err *err)
+static int make(struct serve_request *q, json_t **ret, struct kymo_err *err)
 {
     const struct serve_dir *d = serve_dir_of(q);
     json_t *o = json_pack("{s:{s:I, s:I}, s:b}", "extent", "from", (json_int_t)d->from, "to", (json_int_t)d->to,
@@ -243,8 +238,30 @@ int op_overview(struct serve_request *q, struct kymo_err *err)
     if (r == 0) {
         put(o, "summary", part);
         put(o, "missing", make_missing(d));
-        return serve_answer_json(q, o, err);
+        *ret = o;
+        return 0;
     }
     json_decref(o);
     return r;
+}
+
+/* It does not change while the directory is the same. */
+int op_overview(struct serve_request *q, struct kymo_err *err)
+{
+    struct serve_dir *d = serve_dir_of(q);
+    json_t *o = NULL;
+    int r = 0;
+    (void)pthread_mutex_lock(&d->lock);
+    if (!d->overview.len) {
+        r = make(q, &o, err);
+        if (r == 0 && json_print(o, &d->overview) < 0) {
+            r = kymo_err_set(err, -ENOMEM, "no memory for an overview");
+            kymo_buf_reset(&d->overview);
+        }
+        json_decref(o);
+    }
+    (void)pthread_mutex_unlock(&d->lock);
+    if (r == 0)
+        r = serve_head(q, 200, "application/json", err);
+    return r < 0 ? r : serve_data(q, d->overview.data, d->overview.len, err);
 }

@@ -11,6 +11,8 @@
 
 #define SQL_MAX (1u << 20)
 #define COLUMNS_MAX (1 + 3 * SERVE_PARTS_MAX)
+#define COARSE_ROWS 500000     /* a table of more rows is read through a coarser one, which lies in memory */
+#define COARSE_BUCKETS 65536   /* of the profile's time */
 #define LOOK_BACK_ROWS 4000000 /* of a table that may be read whole for the value before a window */
 
 struct chosen {
@@ -23,12 +25,14 @@ struct chosen {
 struct series {
     struct serve_request *q;
     const struct sql *sql;
-    const struct serve_dir *dir;
+    struct serve_dir *dir;
     struct op_window w;
     struct packed *packed;
     struct chosen *chosen;
     size_t n;
     size_t at, end; /* of one table */
+    int64_t rows;   /* that it has */
+    bool coarse;    /* it is read through the coarser one */
     bool before;    /* what the rows are */
 };
 
@@ -134,6 +138,24 @@ static int take_row(void *ctx, const struct sql_cell *cells, struct kymo_err *er
     return 0;
 }
 
+/* Three columns for each value of a row. */
+static int add_row_values(const struct series *t, const struct serve_series_row *row, struct kymo_buf *b)
+{
+    int r = 0;
+    for (size_t k = 0; k < row->n_parts && r == 0; k++) {
+        const char *value = row->parts[k].value;
+        if (t->coarse)
+            r = kymo_buf_printf(
+                b, ", min(\"min %s\")::DOUBLE, max(\"max %s\")::DOUBLE, arg_max(\"last %s\", timestamp)::DOUBLE",
+                row->label, row->label, row->label);
+        else
+            r = kymo_buf_printf(b, ", min(%s)::DOUBLE, max(%s)::DOUBLE, arg_max(%s, timestamp)::DOUBLE", value, value,
+                                value);
+    }
+    return r;
+}
+
+/* Each row that is asked for once: those of one table stand together. */
 static int add_values(struct series *t, struct kymo_buf *b)
 {
     const struct serve_series_row *last = NULL;
@@ -143,9 +165,8 @@ static int add_values(struct series *t, struct kymo_buf *b)
         const struct serve_series_row *row = t->chosen[i].series->row;
         if (row != last) {
             begin = n;
-            for (size_t k = 0; k < row->n_parts && r == 0; k++, n += 3)
-                r = kymo_buf_printf(b, ", min(%s)::DOUBLE, max(%s)::DOUBLE, arg_max(%s, timestamp)::DOUBLE",
-                                    row->parts[k].value, row->parts[k].value, row->parts[k].value);
+            n += 3 * row->n_parts;
+            r = add_row_values(t, row, b);
         }
         last = row;
         t->chosen[i].first = begin;
@@ -166,11 +187,50 @@ static int run(struct series *t, int64_t from, int64_t to, struct kymo_err *err)
     if (r == 0)
         r = add_values(t, &b);
     if (r == 0)
-        r = kymo_buf_printf(&b, " FROM k.\"%s\" WHERE timestamp >= $1 AND timestamp <= $2 GROUP BY ALL ORDER BY c",
-                            row->table);
+        r = kymo_buf_printf(&b, " FROM k.\"%s%s\" WHERE timestamp >= $1 AND timestamp <= $2 GROUP BY ALL ORDER BY c",
+                            t->coarse ? "coarse_" : "", row->table);
     r = r < 0 ? kymo_err_set(err, r, "no memory for a statement")
               : sql_run(t->sql, (const char *)b.data, binds, 5, take_row, t, err);
     kymo_buf_done(&b);
+    return r;
+}
+
+/* Least, greatest and last value of each row of the table, in each bucket of time, kept with the directory. */
+static int make_coarse(struct series *t, int64_t bucket, struct kymo_err *err)
+{
+    const struct serve_series_row *row = t->chosen[t->at].series->row, *each;
+    struct kymo_buf b;
+    kymo_buf_init(&b, SQL_MAX);
+    int r = kymo_buf_printf(&b, "CREATE TABLE k.\"coarse_%s\" AS SELECT %s%s, max(timestamp) AS timestamp", row->table,
+                            row->by_core ? "pcore_idx" : "NULL::BIGINT AS pcore_idx", row->by_semaphore ? ", id" : "");
+    for (size_t i = 0; r == 0 && (each = serve_series_at(i)); i++)
+        if (each->number == row->number)
+            r = kymo_buf_printf(&b,
+                                ", min(%s) AS \"min %s\", max(%s) AS \"max %s\", arg_max(%s, timestamp) AS \"last %s\"",
+                                each->parts[0].value, each->label, each->parts[0].value, each->label,
+                                each->parts[0].value, each->label);
+    if (r == 0)
+        r = kymo_buf_printf(&b, " FROM k.\"%s\" GROUP BY pcore_idx%s, timestamp // %lld", row->table,
+                            row->by_semaphore ? ", id" : "", (long long)bucket);
+    r = r < 0 ? kymo_err_set(err, r, "no memory for a statement")
+              : sql_run(t->sql, (const char *)b.data, NULL, 0, NULL, NULL, err);
+    kymo_buf_done(&b);
+    return r;
+}
+
+/* Where a pixel is wider than its buckets and the table is long, the coarser one is as good. */
+static int choose_table(struct series *t, struct kymo_err *err)
+{
+    const struct serve_series_row *row = t->chosen[t->at].series->row;
+    int64_t bucket = (t->dir->to - t->dir->from) / COARSE_BUCKETS;
+    t->coarse =
+        row->n_parts == 1 && t->rows > COARSE_ROWS && bucket > 0 && (t->w.to - t->w.from) / t->w.width >= bucket;
+    if (!t->coarse)
+        return 0;
+    (void)pthread_mutex_lock(&t->dir->lock);
+    int r = t->dir->has_coarse[row->number] ? 0 : make_coarse(t, bucket, err);
+    t->dir->has_coarse[row->number] |= r == 0;
+    (void)pthread_mutex_unlock(&t->dir->lock);
     return r;
 }
 
@@ -182,27 +242,25 @@ static bool all_before(const struct series *t)
     return true;
 }
 
-static int count_rows(struct series *t, int64_t *ret, struct kymo_err *err)
+static int count_rows(struct series *t, struct kymo_err *err)
 {
     char text[128];
     (void)snprintf(text, sizeof text, "SELECT count(*) FROM k.\"%s\"", t->chosen[t->at].series->row->table);
-    return sql_numbers(t->sql, text, NULL, 0, ret, 1, err);
+    return sql_numbers(t->sql, text, NULL, 0, &t->rows, 1, err);
 }
 
 /* The values that hold when the window begins: near it first, since a table may have more rows than can be read for
  * that. */
 static int look_back(struct series *t, struct kymo_err *err)
 {
-    int64_t span = t->w.to - t->w.from, far = t->dir->from - 1, rows = 0;
+    int64_t span = t->w.to - t->w.from, far = t->dir->from - 1;
     t->before = true;
     int r = 0;
     for (int64_t reach = 1; reach <= 64 && r == 0 && !all_before(t); reach *= 64) {
         int64_t from = span > OP_TIME_MAX / 64 ? far : t->w.from - span * reach;
         r = run(t, from, t->w.from - 1, err);
     }
-    if (r == 0 && !all_before(t))
-        r = count_rows(t, &rows, err);
-    if (r == 0 && rows <= LOOK_BACK_ROWS && !all_before(t))
+    if (r == 0 && (t->coarse || t->rows <= LOOK_BACK_ROWS) && !all_before(t))
         r = run(t, far, t->w.from - 1, err);
     t->before = false;
     return r;
@@ -210,7 +268,11 @@ static int look_back(struct series *t, struct kymo_err *err)
 
 static int read_table(struct series *t, struct kymo_err *err)
 {
-    int r = t->w.from > t->dir->from ? look_back(t, err) : 0;
+    int r = count_rows(t, err);
+    if (r == 0)
+        r = choose_table(t, err);
+    if (r == 0 && t->w.from > t->dir->from)
+        r = look_back(t, err);
     if (r == 0)
         r = run(t, t->w.from, t->w.to, err);
     for (size_t i = t->at; i < t->end && r == 0; i++)
@@ -238,18 +300,14 @@ static int read_all(struct series *t, struct kymo_err *err)
 int op_series(struct serve_request *q, struct kymo_err *err)
 {
     struct series t = {.q = q, .sql = serve_sql_of(q), .dir = serve_dir_of(q)};
-    struct serve_series_list list = {0};
     struct packed *packed KYMO_CLEANUP(packed_freep) = NULL;
     int r = op_window_read(q, true, &t.w, err);
     if (r == 0)
-        r = serve_series_find(t.dir, t.sql, &list, err);
-    if (r == 0)
-        r = choose(&t, &list, err);
+        r = choose(&t, t.dir->series, err);
     if (r == 0 && !(t.packed = packed = packed_new(t.w.from, t.w.to, t.w.width)))
         r = kymo_err_set(err, -ENOMEM, "no memory for an answer");
     if (r == 0)
         r = read_all(&t, err);
     kymo_free(t.chosen);
-    serve_series_done(&list);
     return r;
 }

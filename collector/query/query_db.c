@@ -177,6 +177,9 @@ int query_db_open(const char *dir, const struct query_limits *limits, struct que
     int r = open_dir(db, dir, name, err);
     if (r == 0)
         r = open_database(db, limits, err);
+    /* Each statement looks at the files' ends again otherwise; a file that has changed is read anew even so. */
+    if (r == 0)
+        r = execute(db, "SET parquet_metadata_cache = true", err);
     if (r == 0)
         r = query_views_each(name, create_view, db, err);
     if (r == 0)

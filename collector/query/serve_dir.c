@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "collector/query/query_internal.h"
 #include "collector/query/query_views.h"
+#include "collector/query/serve_series.h"
 #include "collector/query/serve_tracks.h"
 
 #define SQL_MAX (1u << 20)
@@ -147,7 +148,11 @@ static int prepare(struct serve_dir *d, const struct sql *s, struct kymo_err *er
         r = find_extent(d, s, err);
     if (r == 0)
         r = serve_tracks_views(d, s, err);
-    return r < 0 ? r : serve_tracks_find(d, s, err);
+    if (r == 0)
+        r = serve_tracks_find(d, s, err);
+    if (r == 0 && !(d->series = KYMO_NEW(struct serve_series_list)))
+        r = kymo_err_set(err, -ENOMEM, "no memory for series");
+    return r < 0 ? r : serve_series_find(d, s, d->series, err);
 }
 
 int64_t serve_dir_bucket(const struct serve_dir *d, enum serve_kind kind, int64_t most)
@@ -174,6 +179,8 @@ int serve_dir_open(const char *path, const struct query_limits *limits, struct s
     struct serve_dir *d KYMO_CLEANUP(dir_freep) = KYMO_NEW(struct serve_dir);
     if (!d || !(d->path = kymo_strdup(path)))
         return kymo_err_set(err, -ENOMEM, "no memory for a directory");
+    (void)pthread_mutex_init(&d->lock, NULL);
+    kymo_buf_init(&d->overview, SERVE_OVERVIEW_MAX);
     int r = query_db_open(path, limits, &d->db, err);
     struct sql s = {0};
     if (r == 0)
@@ -197,6 +204,11 @@ struct serve_dir *serve_dir_free(struct serve_dir *d)
         kymo_free(d->tracks[i].engine);
     }
     kymo_free(d->tracks);
+    if (d->series)
+        serve_series_done(d->series);
+    kymo_free(d->series);
+    kymo_buf_done(&d->overview);
+    (void)pthread_mutex_destroy(&d->lock);
     query_db_free(d->db);
     kymo_free(d->path);
     kymo_free(d);

@@ -7,13 +7,16 @@
 #ifndef KYMO_COLLECTOR_QUERY_SERVE_DIR_H
 #define KYMO_COLLECTOR_QUERY_SERVE_DIR_H
 
+#include <pthread.h>
 #include <stdbool.h>
 
+#include "base/buf.h"
 #include "collector/query/query_db.h"
 #include "collector/query/serve_sql.h"
 
 #define SERVE_TRACKS_MAX 8192
 #define SERVE_CORES_MAX 2
+#define SERVE_OVERVIEW_MAX (64u << 20)
 #define SERVE_LEVELS_MAX 32
 
 /* X(name, group, dma grouping, split, table of the events, whether LevelOfDetail has it) */
@@ -52,6 +55,8 @@ struct serve_track {
     const char *split; /* joined, sequencer, compute; NULL: the switch does not change it */
 };
 
+struct serve_series_list;
+
 struct serve_dir {
     struct query_db *db;
     char *path;
@@ -63,6 +68,10 @@ struct serve_dir {
     int64_t buckets[SERVE_KIND_MAX][SERVE_LEVELS_MAX]; /* widths of the levels, the finest first; 0: no more */
     struct serve_track *tracks;                        /* in the order in which to show them */
     size_t n_tracks;
+    struct serve_series_list *series;
+    pthread_mutex_t lock;     /* of what is made when first asked for: */
+    bool has_coarse[256];     /* by table: k.coarse_TABLE is there (op_series.c) */
+    struct kymo_buf overview; /* the answer, as text; empty: not made yet */
 };
 
 /* stop as in struct sql: the time it takes grows with the tables where LevelOfDetail is not there. */

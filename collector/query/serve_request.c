@@ -17,7 +17,7 @@ const struct serve_question *serve_question_of(const struct serve_request *q)
     return &q->question;
 }
 
-const struct serve_dir *serve_dir_of(const struct serve_request *q)
+struct serve_dir *serve_dir_of(const struct serve_request *q)
 {
     return q->dir;
 }

@@ -19,7 +19,7 @@
 struct serve_request;
 
 const struct serve_question *serve_question_of(const struct serve_request *q);
-const struct serve_dir *serve_dir_of(const struct serve_request *q);
+struct serve_dir *serve_dir_of(const struct serve_request *q);
 /* The request's own connection; CANCEL and the time limit end what runs on it. */
 const struct sql *serve_sql_of(const struct serve_request *q);
 

@@ -71,6 +71,11 @@ static const struct serve_series_row rows[] = {
     {"Semaphore", "semaphore", "SemaphoreUpdate", "count", KYMO_T_SEMAPHORE_UPDATE, true, true, ONE("value")},
 };
 
+const struct serve_series_row *serve_series_at(size_t i)
+{
+    return i < sizeof rows / sizeof *rows ? &rows[i] : NULL;
+}
+
 static int add(struct serve_series_list *l, const struct serve_series_row *row, const char *semaphore, int64_t pcore,
                int cores, bool there, struct kymo_err *err)
 {

@@ -36,6 +36,8 @@ struct serve_series_list {
     size_t n, cap;
 };
 
+/* The kinds of series, one by one; NULL: there are no more. */
+const struct serve_series_row *serve_series_at(size_t i);
 /* All of a directory. Released with serve_series_done. */
 int serve_series_find(const struct serve_dir *d, const struct sql *s, struct serve_series_list *ret,
                       struct kymo_err *err) KYMO_MUST_CHECK;
