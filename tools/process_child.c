@@ -147,6 +147,9 @@ static int wait_for(pid_t pid, const char *program, struct kymo_err *err)
     child = 0;
     if (WIFEXITED(status))
         return WEXITSTATUS(status);
+    /* Our own signal, before the child could take it as a wish. */
+    if (stopped && WTERMSIG(status) == SIGTERM)
+        return kymo_err_set(err, -ECANCELED, "%s: stopped on request; nothing was written", program);
     return kymo_err_set(err, -EINTR, "%s was ended by signal %d; nothing was written", program, WTERMSIG(status));
 }
 

@@ -42,7 +42,7 @@ VARIANTS = (
     ("cc-late", 2, ("--rank", "1", "--slow-rank", "1:3"), 1, False),
     # Everybody waits for longer than a start record can count.
     ("cc-straggler", 2, ("--slow-rank", "1:100", *THROTTLE), 1, False),
-    ("cc-untold", 130, ("--slow-rank", "1:100", "--buffer", "EVENT=1"), 1, True),
+    ("cc-untold", 300, ("--slow-rank", "1:100", "--buffer", "EVENT=1"), 1, True),
     ("cc-tiny", 1500, ("--buffer", "CC_CORE_INSTRUCTION=1", "--buffer", "CC_CORE_EVENT=1"), 1, True),
     ("cc-instruction-tiny", 200, ("--buffer", "INSTRUCTION=1"), 1, True),
 )
