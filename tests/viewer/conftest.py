@@ -184,6 +184,14 @@ def full(context, full_server):
 
 
 @pytest.fixture
+def exporting(context, collector, double):
+    able = collector and answers(collector, "export?tables=Instruction&from=0&to=1000&mode=complete&width=100")
+    made = Viewer(context.new_page(), collector if able else double)
+    yield made
+    assert made.errors == []
+
+
+@pytest.fixture
 def faulty(context, double):
     made = Viewer(context.new_page(), double)
     yield made

@@ -101,6 +101,8 @@ class Handler(BaseHTTPRequestHandler):
             return self.send(200, PACKED, getattr(tables, path)(params))
         if path == "search" and params.get("marks") == "1":
             return self.send(200, PACKED, tables.marks(params))
+        if path == "export":
+            return self.send(200, "text/csv", tables.export(params))
         if path == "overview":
             return self.json(tables.overview())
         if path in ("bands", "summary", "search"):

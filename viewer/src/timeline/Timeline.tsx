@@ -7,6 +7,7 @@ import type { Profile } from "../state/profile";
 import { useStore } from "../state/store";
 import { theme } from "../ui/theme";
 import { ColorsDialog, HelpDialog, SettingsDialog, TracksDialog } from "./Dialogs";
+import { ExportDialog } from "./ExportDialog";
 import { Labels, LaneNames } from "./Gutter";
 import { HoverCard } from "./HoverCard";
 import { attach } from "./interact";
@@ -14,7 +15,7 @@ import { span, timeText, zoomed } from "./scale";
 import { bodyTop, headHeight } from "./scene";
 import { TimelineView } from "./view";
 
-type DialogName = "settings" | "help" | "tracks" | "colors" | null;
+type DialogName = "settings" | "help" | "tracks" | "colors" | "export" | null;
 
 interface Props {
   profile: Profile;
@@ -69,6 +70,9 @@ function Toolbar({ profile, onOpen }: { profile: Profile; onOpen(name: DialogNam
       </button>
       <button type="button" onClick={() => onOpen("help")}>
         Help
+      </button>
+      <button type="button" onClick={() => onOpen("export")}>
+        Export to CSV
       </button>
     </div>
   );
@@ -230,6 +234,7 @@ export function Timeline(props: Props) {
       {dialog === "settings" && <SettingsDialog profile={profile} onClose={close} />}
       {dialog === "help" && <HelpDialog onClose={close} />}
       {dialog === "tracks" && <TracksDialog profile={profile} onClose={close} />}
+      {dialog === "export" && <ExportDialog profile={profile} width={view?.scene.width ?? 1} onClose={close} />}
       {dialog === "colors" && <ColorsDialog profile={profile} onClose={close} />}
     </section>
   );
