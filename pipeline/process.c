@@ -12,6 +12,7 @@
 #include "pipeline/rings/doubts.h"
 #include "pipeline/rings/ring_io.h"
 #include "pipeline/semaphores/semaphores.h"
+#include "pipeline/series/series.h"
 
 const char *process_stage_name(enum process_stage s)
 {
@@ -134,6 +135,10 @@ static int write_summary(struct job *j, struct kymo_err *err)
         .scan = &j->scan, .in = j->in, .partials = res->partials, .unnamed = j->unnamed, .strays = j->strays};
     char text[DOUBTS_TEXT_MAX];
     counts.incomplete = doubts_incomplete(&doubts, text);
+    if (series_lost(j, NTFF__RING_KIND__RING_INSTRUCTION))
+        warnings_add(j->warnings, "Lower bounds",
+                     "instruction records were lost: counts and times of OpcodeSummary are lower bounds, and its "
+                     "active_time_percent may be too low or too high");
     for (size_t i = 0; i < j->scan.count; i++)
         counts.event_records += j->scan.rings[i].by_kind[RECORD_EVENT_SEMAPHORE];
     return summary_write(j->summary, j->in, &j->timeline, &counts, j->dir, &j->parquet, err);

@@ -196,7 +196,9 @@ static void warn(const struct dma *d, struct warnings *w)
         warnings_add(
             w, "Lower bounds",
             "DMA records were lost: rates and totals of DmaUsage, DmaUsageSummary and HbmUsage are lower bounds, "
-            "and so is the number of transfers in PendingDma; larger DMA buffers keep more");
+            "and so is the number of transfers in PendingDma; larger DMA buffers keep more. Totals of DmaUsage and "
+            "DmaUsageSummary have the packets of no known transfer, too, which dma_transfer_total_bytes of Summary "
+            "has not");
     if (d->unsided)
         warnings_add(w, "Lower bounds",
                      "the memories of %llu of %llu DMA packets are not both known: HbmUsage is a lower bound",

@@ -202,8 +202,9 @@ static void put_dma(struct put *p, const struct input *in)
     put_dma_class(p, TOTALS_DMA_SOFTWARE, software);
     put_dma_class(p, TOTALS_DMA_HARDWARE, hardware);
     put_dma_dynamic(p);
+    /* Packets of no transfer would make it more than any transfer moved. */
     parquet_row_real(p->row, KYMO_SUMMARY_DMA_TRANSFER_AVERAGE_BYTES,
-                     formulas_ratio((double)totals_dma_all_bytes(&s->dma), (double)s->transfers));
+                     formulas_ratio((double)s->transfer_bytes, (double)s->transfers));
     parquet_row_real(p->row, KYMO_SUMMARY_DMA_PACKET_TIME, seconds(s->dma.packet_time));
     parquet_row_real(p->row, KYMO_SUMMARY_DMA_TRANSFER_TIME, seconds(s->transfer_time));
     put_count(p, KYMO_SUMMARY_DMA_TRANSFER_COUNT, s->transfers);

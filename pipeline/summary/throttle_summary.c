@@ -6,6 +6,7 @@
 #include "pipeline/formulas/formulas.h"
 #include "pipeline/formulas/limits.h"
 #include "pipeline/job.h"
+#include "pipeline/series/series.h"
 
 #define ALL NOTICE_CLASSES
 #define TRACKS (NOTICE_CLASSES + 1)
@@ -144,15 +145,24 @@ static int write_row(const struct state *s, struct parquet_row *row, const struc
 
 static int write_tracks(struct state *s, struct parquet_row *row, struct warnings *w, struct kymo_err *err)
 {
-    uint64_t left_out = 0;
+    uint64_t left_out = 0, rows = 0;
     int r = 0;
     for (unsigned n = 0; n < INPUT_CORES_MAX * TRACKS && r == 0; n++) {
         struct track *t = &s->cores[n / TRACKS].tracks[n % TRACKS];
         r = limits_finish(&t->limits, err);
         left_out += t->limits.left_out;
+        rows += t->count > 0;
         if (r == 0 && t->count)
             r = write_row(s, row, t, err);
     }
+    if (rows && series_lost(s->j, NTFF__RING_KIND__RING_INSTRUCTION))
+        warnings_add(w, "Lower bounds",
+                     "instruction records were lost: active_throttled_percent of ThrottleSummary is a lower bound and "
+                     "unused_throttled_percent an upper bound, since lost work counts as idle");
+    if (series_lost(s->j, NTFF__RING_KIND__RING_THROTTLE))
+        warnings_add(w, "Lower bounds",
+                     "throttle records were lost: times and shares of ThrottleSummary are lower bounds, and its "
+                     "max_achievable_util_with_throttling_percent may be too low or too high");
     if (left_out)
         warnings_add(w, "Throttle",
                      "more than %d throttle notices held at one time; the mildest of them are left out of "
