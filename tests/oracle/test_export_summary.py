@@ -46,7 +46,7 @@ def test_json_is_the_tables(plain):
         assert [(o["opcode"], o["instruction_count"]) for o in got["opcodes"]] == opcodes
         messages = db.sql(f"SELECT message FROM '{plain}/Warning.parquet'").fetchall()
         assert [w["message"] for w in got["warnings"]] == [m for m, in messages]
-    assert got["units"]["total_time"] == "seconds" and got["lower_bounds"] == {} and got["losses"] == []
+    assert got["units"]["total_time"] == "seconds" and got["lower_bounds"] == got["uncertain"] == {} and got["losses"] == []
 
 
 def test_lower_bounds(lossy):
@@ -54,7 +54,8 @@ def test_lower_bounds(lossy):
     got = json.loads(export(lossy, "-f", "summary-json"))
     assert {r["ring"].split("(")[0] for r in got["losses"]} >= {"INSTRUCTION"}
     assert {"tensor_engine_instruction_count", "hardware_flops"} <= set(got["lower_bounds"])
-    assert not {"total_time", "dma_transfer_total_bytes", "weight_size_bytes", "static_dma_packet_percent"} & set(got["lower_bounds"])
+    assert not {"total_time", "dma_active_time", "weight_size_bytes", "static_dma_packet_percent"} & {*got["lower_bounds"], *got["uncertain"]}
+    assert {"active_flops", "mm_arithmetic_intensity"} <= set(got["uncertain"])
     text = export(lossy, "-f", "summary-text")
     line = next(t for t in text.splitlines() if t.startswith("  tensor_engine_instruction_count"))
     assert f">= {got['summary']['tensor_engine_instruction_count']:,}" in line

@@ -117,8 +117,7 @@ static void json_part(struct text *t, const struct summary_part *part)
     }
 }
 
-/* Column to unit, and column to the reason of its being a lower bound. */
-static void json_marks(struct text *t, const struct summary_part *summary)
+static void json_units(struct text *t, const struct summary_part *summary)
 {
     bool first = true;
     PUT(t, ",\n  \"units\": {");
@@ -127,10 +126,16 @@ static void json_marks(struct text *t, const struct summary_part *summary)
             PUT(t, "%s\n    \"%s\": \"%s\"", first ? "" : ",", summary->columns[i].name, summary->columns[i].unit);
             first = false;
         }
-    PUT(t, "\n  },\n  \"lower_bounds\": {");
-    first = true;
+    PUT(t, "\n  }");
+}
+
+/* The columns of one mark, with the reason. */
+static void json_marks(struct text *t, const struct summary_part *summary, const char *key, enum bounds_mark mark)
+{
+    bool first = true;
+    PUT(t, ",\n  \"%s\": {", key);
     for (size_t i = 0; i < summary->column_count; i++)
-        if (summary->columns[i].doubt) {
+        if (summary->columns[i].mark == mark) {
             PUT(t, "%s\n    \"%s\": ", first ? "" : ",", summary->columns[i].name);
             json_string(t, summary->columns[i].doubt);
             first = false;
@@ -147,7 +152,10 @@ int export_summary_json(const struct export_profile *p, struct kymo_buf *out, st
         PUT(&t, "{\n  \"kymo_summary_version\": %d", EXPORT_SUMMARY_VERSION);
         for (size_t i = 0; i < parts.count; i++)
             json_part(&t, &parts.parts[i]);
-        json_marks(&t, summary_parts_find(&parts, "summary"));
+        const struct summary_part *summary = summary_parts_find(&parts, "summary");
+        json_units(&t, summary);
+        json_marks(&t, summary, "lower_bounds", BOUNDS_LOWER);
+        json_marks(&t, summary, "uncertain", BOUNDS_UNCERTAIN);
         PUT(&t, "\n}\n");
         r = t.error < 0 ? kymo_err_set(err, t.error, "the summary: %s", strerror(-t.error)) : 0;
     }
@@ -249,6 +257,11 @@ static void put_visible(struct text *t, const char *s)
         PUT(t, "%c", (unsigned char)*s < 0x20 || *s == 0x7f ? ' ' : *s);
 }
 
+static const char *sign_of(enum bounds_mark mark)
+{
+    return mark == BOUNDS_LOWER ? ">= " : mark == BOUNDS_UNCERTAIN ? "~ " : "";
+}
+
 static void text_single(struct text *t, const struct summary_part *part)
 {
     char value[1024];
@@ -257,7 +270,7 @@ static void text_single(struct text *t, const struct summary_part *part)
         if (part->values[i].kind == QUERY_VALUE_NULL || (part->values[i].text && !*part->values[i].text))
             continue;
         show(value, sizeof value, &part->values[i], c->unit);
-        PUT(t, "  %-44s %s", c->name, c->doubt ? ">= " : "");
+        PUT(t, "  %-44s %s", c->name, sign_of(c->mark));
         put_visible(t, value);
         PUT(t, "\n");
     }
@@ -299,17 +312,27 @@ static void text_rows(struct text *t, const struct summary_part *part)
     }
 }
 
-static void text_doubts(struct text *t, const struct summary_part *summary)
+/* Whether an earlier column has the same mark for the same reason. */
+static bool told(const struct summary_part *summary, size_t column)
 {
-    const char *last = NULL;
+    const struct summary_column *c = &summary->columns[column];
+    for (size_t i = 0; i < column; i++)
+        if (summary->columns[i].mark == c->mark && !strcmp(summary->columns[i].doubt, c->doubt))
+            return true;
+    return false;
+}
+
+static void text_doubts(struct text *t, const struct summary_part *summary, enum bounds_mark mark, const char *title)
+{
+    bool first = true;
     for (size_t i = 0; i < summary->column_count; i++) {
-        const char *why = summary->columns[i].doubt;
-        if (why && why != last) {
-            PUT(t, "%s  >= ", last ? "" : "\nLower bounds (>=)\n");
-            put_visible(t, why);
-            PUT(t, "\n");
-            last = why;
-        }
+        const struct summary_column *c = &summary->columns[i];
+        if (c->mark != mark || told(summary, i))
+            continue;
+        PUT(t, "%s  %s", first ? title : "", sign_of(mark));
+        put_visible(t, c->doubt);
+        PUT(t, "\n");
+        first = false;
     }
 }
 
@@ -326,8 +349,10 @@ int export_summary_text(const struct export_profile *p, struct kymo_buf *out, st
         PUT(&t, "%s%s\n", first ? "" : "\n", part->title);
         first = false;
         (part->single ? text_single : text_rows)(&t, part);
-        if (!strcmp(part->key, "summary"))
-            text_doubts(&t, part);
+        if (strcmp(part->key, "summary") != 0)
+            continue;
+        text_doubts(&t, part, BOUNDS_LOWER, "\nLower bounds (>=)\n");
+        text_doubts(&t, part, BOUNDS_UNCERTAIN, "\nToo low or too high (~)\n");
     }
     if (r == 0 && t.error < 0)
         r = kymo_err_set(err, t.error, "the summary: %s", strerror(-t.error));

@@ -1,7 +1,7 @@
 /*
  * The figures of a finished profile for people and for scripts. The JSON form is stable (README.md beside this file):
- * names are those of tables and columns, values are as they are stored, lower_bounds names the figures that rest on
- * incomplete data, and why. Not thread-safe.
+ * names are those of tables and columns, values are as they are stored, lower_bounds and uncertain name the figures
+ * that rest on incomplete data, and why. Not thread-safe.
  */
 #ifndef KYMO_TOOLS_EXPORT_EXPORT_SUMMARY_H
 #define KYMO_TOOLS_EXPORT_EXPORT_SUMMARY_H

@@ -5,9 +5,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "formats/schema/schema.h"
 
 #define VALUES_MAX (1u << 20)
+#define CAUSES_MAX 4096 /* bytes; all inputs together take less */
 
 struct part_facts {
     const char *key, *title, *table, *sql;
@@ -63,30 +65,6 @@ static const struct part_facts facts[SUMMARY_PARTS] = {
      "SELECT stage, ring, record_kind, cause, emitted_records, lost_records, lost_unknown FROM LossLedger "
      "WHERE lost_records > 0 OR lost_unknown ORDER BY stage, ring LIMIT 10000",
      false},
-};
-
-/*
- * Which figures are lower bounds when something is missing: words of a Warning, or a ring that lost records
- * (LossLedger), and the beginnings of the columns of Summary that then count too little. Words and columns end with
- * NULL.
- */
-struct doubt {
-    const char *warning[4]; /* all of them in one message */
-    const char *ring;
-    const char *columns[12];
-};
-
-static const struct doubt doubts[] = {
-    {.warning = {"lower bound", "HBM"}, .columns = {"hbm_read_bytes", "hbm_write_bytes", "mbu_estimated_percent"}},
-    {.warning = {"lower bound", "SBUF"}, .columns = {"sbuf_read_bytes", "sbuf_write_bytes"}},
-    {.ring = "INSTRUCTION",
-     .columns = {"tensor_engine_", "vector_engine_", "scalar_engine_", "sync_engine_", "gpsimd_engine_", "activate_",
-                 "matmul_instruction_count", "hardware_flops", "adjusted_hardware_flops", "hfu_estimated_percent",
-                 "psum_"}},
-    {.ring = "DMA-E",
-     .columns = {"dma_active_", "dma_packet_", "dma_transfer_count", "dma_transfer_total_bytes", "dma_transfer_time",
-                 "static_dma_", "software_dynamic_dma_", "hardware_dynamic_dma_", "hbm_", "sbuf_"}},
-    {.ring = "CC_CORE", .columns = {"cc_op_", "cc_cores_"}},
 };
 
 static int begin(void *ctx, size_t columns, const char *const *names, const enum query_type *types)
@@ -149,55 +127,6 @@ static const char *text_at(const struct summary_part *part, size_t r, const char
     return NULL;
 }
 
-/* The message that raises this doubt, or NULL. */
-static const char *warned(const struct summary_part *warnings, const struct doubt *d)
-{
-    for (size_t r = 0; d->warning[0] && r < warnings->row_count; r++) {
-        const char *text = text_at(warnings, r, "message");
-        bool all = text != NULL;
-        for (size_t i = 0; all && i < 4 && d->warning[i]; i++)
-            all = strstr(text, d->warning[i]) != NULL;
-        if (all)
-            return text;
-    }
-    return NULL;
-}
-
-static const char *lost(const struct summary_part *losses, const struct doubt *d)
-{
-    for (size_t r = 0; d->ring && r < losses->row_count; r++) {
-        const char *ring = text_at(losses, r, "ring");
-        if (ring && !strncmp(ring, d->ring, strlen(d->ring)))
-            return "records of these rings were lost, or may have been";
-    }
-    return NULL;
-}
-
-static void mark_columns(struct summary_part *summary, const struct doubt *d, const char *why)
-{
-    for (size_t k = 0; k < 12 && d->columns[k]; k++)
-        for (size_t i = 0; i < summary->column_count; i++) {
-            struct summary_column *c = &summary->columns[i];
-            /* A share of a whole that also shrinks is no bound. */
-            bool share = strstr(c->name, "packet_percent") || strstr(c->name, "size_percent");
-            if (!strncmp(c->name, d->columns[k], strlen(d->columns[k])) && !share && !c->doubt)
-                c->doubt = why;
-        }
-}
-
-/* A message that names a column says so of that column, whatever the list above knows. */
-static void mark_named(struct summary_part *summary, const struct summary_part *warnings)
-{
-    for (size_t r = 0; r < warnings->row_count; r++) {
-        const char *text = text_at(warnings, r, "message");
-        if (!text || !strstr(text, "lower bound"))
-            continue;
-        for (size_t i = 0; i < summary->column_count; i++)
-            if (!summary->columns[i].doubt && strstr(text, summary->columns[i].name))
-                summary->columns[i].doubt = text;
-    }
-}
-
 static struct summary_part *part_of(struct summary_parts *s, const char *key)
 {
     for (size_t i = 0; i < s->count; i++)
@@ -214,18 +143,57 @@ const struct summary_part *summary_parts_find(const struct summary_parts *s, con
     return NULL;
 }
 
-static void mark(struct summary_parts *s)
+/* What is incomplete by one column of a part's rows. */
+static unsigned incomplete(const struct summary_part *part, const char *column, unsigned (*input_of)(const char *text))
+{
+    unsigned missing = 0;
+    for (size_t r = 0; r < part->row_count; r++) {
+        const char *text = text_at(part, r, column);
+        missing |= text ? input_of(text) : 0;
+    }
+    return missing;
+}
+
+static unsigned find_missing(const struct summary_parts *s)
+{
+    unsigned missing = incomplete(summary_parts_find(s, "losses"), "ring", bounds_of_ring) |
+                       incomplete(summary_parts_find(s, "partial_events"), "kind", bounds_of_partial) |
+                       incomplete(summary_parts_find(s, "warnings"), "category", bounds_of_warning);
+    /* Without notices of executions, total_time is the span of all records. */
+    if (missing && !summary_parts_find(s, "executions")->row_count)
+        missing |= BOUNDS_STATUS;
+    return missing;
+}
+
+static int explain(struct summary_column *c, unsigned causes)
+{
+    struct kymo_buf why;
+    int r = 0;
+    kymo_buf_init(&why, CAUSES_MAX);
+    for (unsigned i = 0; i < BOUNDS_INPUTS && r == 0; i++)
+        if (causes >> i & 1)
+            r = kymo_buf_printf(&why, "%s%s", why.len ? "; " : "", bounds_text((enum bounds_input)(1u << i)));
+    if (r == 0) {
+        c->doubt = kymo_strndup((const char *)why.data, why.len);
+        r = c->doubt ? 0 : -ENOMEM;
+    }
+    kymo_buf_done(&why);
+    return r;
+}
+
+static int mark(struct summary_parts *s)
 {
     struct summary_part *summary = part_of(s, "summary");
-    const struct summary_part *warnings = part_of(s, "warnings"), *losses = part_of(s, "losses");
-    for (size_t i = 0; i < sizeof doubts / sizeof *doubts; i++) {
-        const char *why = warned(warnings, &doubts[i]);
-        if (!why)
-            why = lost(losses, &doubts[i]);
-        if (why)
-            mark_columns(summary, &doubts[i], why);
+    unsigned missing = find_missing(s);
+    int r = 0;
+    for (size_t i = 0; i < summary->column_count && r == 0; i++) {
+        struct summary_column *c = &summary->columns[i];
+        const struct bounds_column *b = bounds_find(c->name);
+        c->mark = b ? bounds_mark(b, missing) : BOUNDS_EXACT;
+        if (c->mark != BOUNDS_EXACT)
+            r = explain(c, bounds_causes(b, missing));
     }
-    mark_named(summary, warnings);
+    return r;
 }
 
 int summary_parts_read(struct summary_parts *s, const struct export_profile *p, struct kymo_err *err)
@@ -244,8 +212,8 @@ int summary_parts_read(struct summary_parts *s, const struct export_profile *p, 
     if (!part_of(s, "summary")->row_count && !part_of(s, "system_metadata")->row_count)
         return kymo_err_set(err, -ENODATA, "%s: has neither Summary nor SystemProfileMetadata: no finished profile",
                             p->dir);
-    mark(s);
-    return 0;
+    r = mark(s);
+    return r < 0 ? kymo_err_set(err, r, "no memory for the marks of a summary") : 0;
 }
 
 void summary_parts_done(struct summary_parts *s)
@@ -254,8 +222,10 @@ void summary_parts_done(struct summary_parts *s)
         struct summary_part *part = &s->parts[k];
         for (size_t i = 0; i < part->row_count * part->column_count; i++)
             kymo_free(part->values[i].text);
-        for (size_t i = 0; i < part->column_count; i++)
+        for (size_t i = 0; i < part->column_count; i++) {
             kymo_free(part->columns[i].name);
+            kymo_free(part->columns[i].doubt);
+        }
         kymo_free(part->values);
         kymo_free(part->columns);
     }

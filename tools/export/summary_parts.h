@@ -2,13 +2,15 @@
 #ifndef KYMO_TOOLS_EXPORT_SUMMARY_PARTS_H
 #define KYMO_TOOLS_EXPORT_SUMMARY_PARTS_H
 
+#include "pipeline/summary/bounds.h"
 #include "tools/export/export_profile.h"
 
 struct summary_column {
     char *name;
-    const char *unit;  /* "" when none, or not in the schema */
-    const char *doubt; /* why this figure is a lower bound; NULL: it is not */
-    bool number;       /* else text, bool or list */
+    const char *unit;      /* "" when none, or not in the schema */
+    enum bounds_mark mark; /* of Summary */
+    char *doubt;           /* why this figure is marked; NULL: it is not */
+    bool number;           /* else text, bool or list */
 };
 
 struct summary_value {
