@@ -104,29 +104,41 @@ static int keep_table(void *ctx, const struct sql_cell *c, struct kymo_err *err)
     return 0;
 }
 
+static int find_cores(struct serve_dir *d, const struct sql *s, struct kymo_err *err)
+{
+    static const char told[] = "SELECT max(num_physical_cores)::BIGINT FROM k.\"Metadata\"";
+    static const char seen[] = "SELECT greatest((SELECT max(pcore_idx) + 1 FROM k.\"Instruction\"),"
+                               " (SELECT max(pcore_idx) + 1 FROM k.\"DmaPacketAggregated\"), 1)";
+    int64_t n;
+    int r = sql_numbers(s, told, NULL, 0, &n, 1, err);
+    if (r == 0 && n < 1)
+        r = sql_numbers(s, seen, NULL, 0, &n, 1, err);
+    if (r == 0)
+        d->cores = n < 1 ? 1 : n > SERVE_CORES_MAX ? SERVE_CORES_MAX : (int)n;
+    return r;
+}
+
+/* LevelOfDetail knows of the long tables, and is shorter. */
 static int find_extent(struct serve_dir *d, const struct sql *s, struct kymo_err *err)
 {
-    /* Each table is in order of one of these columns or small, so the file's statistics answer. */
-    static const char text[] =
+    static const char levels[] =
+        "SELECT min(f), max(t) FROM (SELECT min(first_ts) f, max(last_ts) t FROM k.\"LevelOfDetail\""
+        " UNION ALL SELECT min(start_ts), max(end_ts) FROM k.\"CcOp\""
+        " UNION ALL SELECT min(timestamp), max(timestamp) FROM k.\"Error\")";
+    static const char events[] =
         "SELECT min(f), max(t) FROM (SELECT min(start_ts) f, max(end_ts) t FROM k.\"Instruction\""
         " UNION ALL SELECT min(start_ts), max(end_ts) FROM k.\"DmaPacket\""
         " UNION ALL SELECT min(start_ts), max(end_ts) FROM k.\"DmaPacketAggregated\""
         " UNION ALL SELECT min(start_ts), max(end_ts) FROM k.\"HostDmaTransfer\""
         " UNION ALL SELECT min(start_ts), max(end_ts) FROM k.\"CcOp\""
         " UNION ALL SELECT min(timestamp), max(timestamp) FROM k.\"Error\")";
-    static const char cores[] = "SELECT greatest((SELECT max(num_physical_cores) FROM k.\"Metadata\")::BIGINT,"
-                                " (SELECT max(pcore_idx) + 1 FROM k.\"Instruction\"),"
-                                " (SELECT max(pcore_idx) + 1 FROM k.\"DmaPacketAggregated\"), 1)";
     int64_t v[2];
-    int r = sql_numbers(s, text, NULL, 0, v, 2, err);
+    int r = sql_numbers(s, d->own_levels ? levels : events, NULL, 0, v, 2, err);
     if (r < 0)
         return r;
     d->from = v[0] == INT64_MIN || v[0] > 0 ? 0 : v[0];
     d->to = v[1] == INT64_MIN || v[1] < d->from ? d->from : v[1];
-    r = sql_numbers(s, cores, NULL, 0, v, 1, err);
-    if (r == 0)
-        d->cores = v[0] < 1 ? 1 : v[0] > SERVE_CORES_MAX ? SERVE_CORES_MAX : (int)v[0];
-    return r;
+    return find_cores(d, s, err);
 }
 
 static int prepare(struct serve_dir *d, const struct sql *s, struct kymo_err *err)
