@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import packed
 import profiles
 from profiles import Cell
 import serve_client
-import packed
 
 OWN = {"PartialEvent", "LossLedger", "HostDmaTransfer", "HostDmaUsage", "FlopsUsage", "TimelineWarning", "LevelOfDetail", "WaitCause",
        "ClockSync"}

@@ -1,0 +1,166 @@
+"""kymo view over HTTP: its routes, streams that stop and go on, clients that leave, a query process that dies."""
+
+import http.client
+import json
+import os
+from pathlib import Path
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "oracle"))
+import packed
+import profiles
+from profiles import Cell
+
+
+class View:
+    def __init__(self, scratch, *arguments):
+        ports = scratch / "ports"
+        ports.unlink(missing_ok=True)
+        self.child = subprocess.Popen([str(a) for a in (profiles.BIN.resolve() / "kymo", "view", *arguments, "--http", "127.0.0.1:0",
+                                                        "--ports-file", ports)], stdout=subprocess.PIPE, text=True)
+        self.line = self.child.stdout.readline()
+        self.port = int(ports.read_text().split("=")[1])
+
+    def get(self, path, **headers):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection.request("GET", path, headers=headers)
+        answer = connection.getresponse()
+        data = answer.read()
+        connection.close()
+        if answer.headers.get("Content-Type") == "application/json":
+            data = json.loads(data)
+        return answer.status, answer.headers, data
+
+    def queries(self):
+        """Children of the collector, by pid."""
+        found = []
+        for entry in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                parent = int(entry.read_text().rsplit(")", 1)[1].split()[1])
+            except OSError:
+                continue
+            if parent == self.child.pid:
+                found.append(int(entry.parent.name))
+        return found
+
+    def close(self):
+        self.child.send_signal(signal.SIGTERM)
+        return self.child.wait(timeout=30)
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    return profiles.make_tables(tmp_path_factory.mktemp("view"), Cell("attention", "trn2", 1, executions=2))[0]
+
+
+@pytest.fixture(scope="module")
+def view(tables, tmp_path_factory):
+    v = View(tmp_path_factory.mktemp("run"), tables)
+    yield v
+    assert v.close() == 0
+    assert not v.queries()
+
+
+def test_routes(view, tables):
+    assert view.line.startswith("kymo view: 1 profile at http://127.0.0.1:")
+    status, _, answer = view.get("/api/v1/profiles")
+    name = tables.name
+    assert status == 200 and [p["name"] for p in answer["profiles"]] == [name] and answer["next"] is None
+    assert view.get(f"/api/v1/profiles/{name}")[2]["path"] == str(tables)
+    status, _, overview = view.get(f"/api/v1/profiles/{name}/overview")
+    assert status == 200 and overview["tables"]["Instruction"]
+    status, headers, data = view.get(f"/api/v1/profiles/{name}/timeline?from=0&to={overview['extent']['to']}&width=800")
+    assert status == 200 and headers["Content-Type"] == "application/vnd.kymo.packed"
+    assert sum(t["n"] for t in packed.decode(data)["tracks"]) > 1000
+    for path, wanted in [("none/overview", 404), (f"{name}/timeline?from=1&to=0&width=3", 400), (f"{name}/timeline?what=1", 400),
+                         (f"{name}/events/Instruction/99999999", 404), (f"{name}/events/Flow/1", 404), (f"{name}/nothing", 404),
+                         (f"{name}/events/Instruction/%27%20OR%201=1", 400)]:
+        status, headers, answer = view.get(f"/api/v1/profiles/{path}")
+        assert status == wanted and answer["error"]["code"], path
+        assert headers["Cache-Control"] == "no-store"
+
+
+def test_page(view, tmp_path, tables):
+    dist = tmp_path / "dist"
+    (dist / "assets").mkdir(parents=True)
+    (dist / "index.html").write_text("<!doctype html><title>page</title>")
+    (dist / "assets" / "app.js").write_text("1")
+    (dist / "secret").write_text("no type, so no file of the page")
+    v = View(tmp_path, tables, "--page", dist)
+    status, headers, data = v.get("/")
+    assert (status, data) == (200, b"<!doctype html><title>page</title>") and "default-src 'self'" in headers["Content-Security-Policy"]
+    assert "unsafe" not in headers["Content-Security-Policy"]
+    assert v.get("/", **{"If-None-Match": headers["ETag"]})[0] == 304
+    assert v.get("/assets/app.js")[1]["Content-Type"].startswith("text/javascript")
+    for path in ("/secret", "/app.js", "/assets/none.js", "/..%2fsecret", "/assets/..%2findex.html"):
+        assert v.get(path)[0] == 404, path
+    assert v.get("/", Host="evil.example")[0] == 403
+    assert v.close() == 0
+
+
+def big_request(view, tables):
+    to = view.get(f"/api/v1/profiles/{tables.name}/overview")[2]["extent"]["to"]
+    return f"GET /api/v1/profiles/{tables.name}/timeline?from=0&to={to}&width=16000 HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+
+
+def test_slow_reader_and_leaver(view, tables):
+    """A client that takes nothing holds up nobody; one that leaves frees its query."""
+    request = big_request(view, tables)
+    slow = []
+    for _ in range(6):
+        s = socket.socket()
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        s.connect(("127.0.0.1", view.port))
+        s.sendall(request)
+        slow.append(s)
+    time.sleep(1)
+    begin = time.monotonic()
+    assert view.get(f"/api/v1/profiles/{tables.name}/bands?from=0&to=1000")[0] == 200
+    assert time.monotonic() - begin < 20
+    for s in slow[:5]:
+        s.close()
+    # The last one takes all of it, and all of it is there.
+    data = b""
+    slow[5].settimeout(60)
+    while not data.endswith(b"0\r\n\r\n"):
+        more = slow[5].recv(1 << 16)
+        assert more
+        data += more
+    slow[5].close()
+    # Had the five kept their places, more than eight could not be answered.
+    for _ in range(9):
+        assert view.get(f"/api/v1/profiles/{tables.name}/bands?from=0&to=1000")[0] == 200
+
+
+def test_query_process_dies(view, tables):
+    path = f"/api/v1/profiles/{tables.name}/bands?from=0&to=1000"
+    assert view.get(path)[0] == 200
+    for pid in view.queries():
+        os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + 30
+    while (status := view.get(path)[0]) != 200:
+        assert status == 503 and time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_arguments(tables, tmp_path):
+    """A directory of profiles; the same name twice; nothing there."""
+    many = tmp_path / "many"
+    many.mkdir()
+    (many / "a@latest").symlink_to(tables)
+    (many / "b").symlink_to(tables)
+    (many / "empty").mkdir()
+    v = View(tmp_path, many, tables)
+    assert [p["name"] for p in v.get("/api/v1/profiles")[2]["profiles"]] == ["a", "b", tables.name]
+    assert [p["name"] for p in v.get("/api/v1/profiles?text=b")[2]["profiles"]] == ["b"] + ([tables.name] if "b" in tables.name else [])
+    assert v.close() == 0
+    command = [profiles.BIN.resolve() / "kymo", "view"]
+    assert subprocess.run(command, capture_output=True).returncode == 2
+    failed = subprocess.run([*command, many / "empty"], capture_output=True, text=True)
+    assert failed.returncode == 1 and "no table" in failed.stderr
