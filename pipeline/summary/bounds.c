@@ -10,6 +10,7 @@
 #define X BOUNDS_CC_EVENTS
 #define W BOUNDS_WAITS
 #define N BOUNDS_NAMES
+#define G BOUNDS_DGE
 #define F BOUNDS_NEFF
 #define RECORDS (I | D | E | S | C | X | BOUNDS_NOTICES)
 #define MOVED (D | N | F) /* bytes by memory or by queue */
@@ -31,18 +32,18 @@ static const struct bounds_column columns[] = {
     {"trace_count", RECORDS, 0, 0},
     {"event_count", E | X, 0, 0},
     /* Of an event in doubt both ends are rows of PartialEvent; a packet without a name is a transfer of its own. */
-    {"total_row_count", E | X, 0, I | D | C | N | F | BOUNDS_NOTICES},
+    {"total_row_count", E | X, 0, I | D | C | N | G | F | BOUNDS_NOTICES},
     {"dma_active_cycles", D, 0, 0},
     {"dma_active_time", D, 0, 0},
     {"dma_active_time_percent", D, S, 0},
     {"static_dma_active_time", D | F, 0, 0},
     {"dynamic_dma_active_time_percent", D | F, S, 0},
     {"static_dma_active_time_percent", D | F, S, 0},
-    {"dma_transfer_average_bytes", 0, 0, MOVED},
+    {"dma_transfer_average_bytes", 0, 0, MOVED | G},
     {"dma_packet_time", D, 0, 0},
-    {"dma_transfer_time", MOVED, 0, 0},
     /* Packets without DGE notifications are transfers of their own, those whose trigger is not known are of none. */
-    {"dma_transfer_count", D, 0, N | F},
+    {"dma_transfer_time", MOVED, 0, G},
+    {"dma_transfer_count", MOVED, 0, G},
     {"dma_transfer_total_bytes", MOVED, 0, 0},
     {"dma_queue_count", F, 0, 0},
     {"inputs_and_weights_size_bytes", F, 0, 0},
@@ -158,23 +159,25 @@ const char *bounds_text(enum bounds_input input)
 {
     switch (input) {
     case BOUNDS_INSTRUCTIONS:
-        return "instruction records were lost, or instructions have one end only";
+        return "instruction records were or may be lost, or instructions have one end only";
     case BOUNDS_DMA:
-        return "DMA records were lost, or packets have one end only";
+        return "DMA records were or may be lost, or packets have one end only";
     case BOUNDS_EVENTS:
-        return "semaphore records were lost";
+        return "semaphore records were or may be lost";
     case BOUNDS_STATUS:
-        return "notices of executions were lost";
+        return "notices of executions were or may be lost";
     case BOUNDS_CC:
-        return "records of collectives were lost, or collectives have one end only";
+        return "records of collectives were or may be lost, or collectives have one end only";
     case BOUNDS_CC_EVENTS:
-        return "semaphore records of CC-cores were lost";
+        return "semaphore records of CC-cores were or may be lost";
     case BOUNDS_NOTICES:
-        return "records of throttling, errors or host-device DMA were lost";
+        return "records of throttling, errors or host-device DMA were or may be lost";
     case BOUNDS_WAITS:
         return "no record tells when long semaphore waits were met";
     case BOUNDS_NAMES:
         return "the transfers of some DMA packets are not known";
+    case BOUNDS_DGE:
+        return "DGE notifications are missing: packets without them are transfers of their own";
     case BOUNDS_NEFF:
         return "a NEFF or an instruction image is missing";
     default:
@@ -223,7 +226,8 @@ unsigned bounds_of_partial(const char *kind)
 
 unsigned bounds_of_warning(const char *category)
 {
-    static const struct word categories[] = {{"Upper bounds", W}, {"DGE notifications", N}, {"DMA transfers", N},
-                                             {"Missing NEFF", F}, {"Wrong NEFF", F},        {"Missing image", F}};
+    static const struct word categories[] = {{"Upper bounds", W},  {"DGE notifications", N | G},
+                                             {"DMA transfers", N}, {"Missing NEFF", F},
+                                             {"Wrong NEFF", F},    {"Missing image", F}};
     return find_word(categories, sizeof categories / sizeof *categories, category);
 }

@@ -18,8 +18,9 @@ enum bounds_input {
     BOUNDS_NOTICES = 1 << 6,      /* records of throttling, errors and host-device DMA */
     BOUNDS_WAITS = 1 << 7,        /* ends of waits beyond their counter */
     BOUNDS_NAMES = 1 << 8,        /* transfers that packets belong to */
-    BOUNDS_NEFF = 1 << 9,         /* NEFFs, or images of them */
-    BOUNDS_INPUTS = 10            /* how many there are */
+    BOUNDS_DGE = 1 << 9,          /* DGE notifications, which tell how packets belong together */
+    BOUNDS_NEFF = 1 << 10,        /* NEFFs, or images of them */
+    BOUNDS_INPUTS = 11            /* how many there are */
 };
 
 enum bounds_mark {

@@ -40,6 +40,32 @@ def twins(request, tmp_path_factory):
     return Capture(directory, request.param, "whole", ("--unlimited",)), captures
 
 
+@pytest.mark.parametrize("model, arch", (("mlp", "trn2"), ("attention", "trn1"), ("attention", "trn2")))
+@pytest.mark.parametrize("without", ("neff", "dge"))
+def test_without_names(tmp_path, model, arch, without):
+    """The same of a capture without the NEFF, or without DGE notifications; then the trace itself has fewer records."""
+    whole = Capture(tmp_path, (model, arch, 1, 2), "whole", ())
+    cell = Cell(model, arch, 1, "less", 2, THROTTLE, dge=int(without != "dge"))
+    ntff, neff, _ = profiles.make_ntff(tmp_path, cell)
+    tables = profiles.process(ntff, [] if without == "neff" else [neff], tmp_path / "less")
+    less = json.loads(profiles.run(profiles.BIN / "kymo", "export", tables, "-f", "summary-json"))
+    assert less["lower_bounds"] and less["uncertain"]
+    exact = MARKS | ({"trace_count"} if without == "dge" else set())
+    check_marks(whole.summary, less, exact)
+
+
+def check_marks(whole, lossy, exact=MARKS):
+    low, uncertain, wrong = lossy["lower_bounds"], lossy["uncertain"], []
+    assert not set(low) & set(uncertain)
+    for column, truth in whole["summary"].items():
+        value = lossy["summary"][column]
+        if column in low and not at_most(value, truth):
+            wrong.append((column, "is no lower bound", value, truth))
+        elif column not in low and column not in uncertain and column not in exact and value != truth:
+            wrong.append((column, "is not marked", value, truth))
+    assert not wrong
+
+
 def at_most(value, truth):
     return value <= truth + 1e-6 * abs(truth)
 
@@ -55,16 +81,8 @@ def test_summary(twins, loss):
     whole, captures = twins
     lossy = captures[loss]
     assert lossy.rings == set(LOSSES[loss])
-    low, uncertain = lossy.summary["lower_bounds"], lossy.summary["uncertain"]
-    assert low and not set(low) & set(uncertain) and lossy.summary["summary"]["lower_bound"] is True
-    wrong = []
-    for column, truth in whole.summary["summary"].items():
-        value = lossy.summary["summary"][column]
-        if column in low and not at_most(value, truth):
-            wrong.append((column, "is no lower bound", value, truth))
-        elif column not in low and column not in uncertain and column not in MARKS and value != truth:
-            wrong.append((column, "is not marked", value, truth))
-    assert not wrong
+    assert lossy.summary["lower_bounds"] and lossy.summary["summary"]["lower_bound"] is True
+    check_marks(whole.summary, lossy.summary)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -44,6 +44,9 @@ static void test_marks(void **state)
     assert_int_equal(mark("tensor_engine_active_time", BOUNDS_WAITS), BOUNDS_UNCERTAIN);
     assert_int_equal(mark("tensor_engine_active_time", BOUNDS_WAITS | BOUNDS_INSTRUCTIONS), BOUNDS_UNCERTAIN);
     assert_int_equal(mark("tensor_engine_active_time", BOUNDS_EVENTS | BOUNDS_INSTRUCTIONS), BOUNDS_LOWER);
+    /* A transfer of many packets becomes many transfers, whose times add up. */
+    assert_int_equal(mark("dma_transfer_time", BOUNDS_DMA | BOUNDS_DGE), BOUNDS_UNCERTAIN);
+    assert_int_equal(mark("dma_transfer_time", BOUNDS_NAMES), BOUNDS_LOWER);
     assert_int_equal(mark("weight_size_bytes", BOUNDS_DMA | BOUNDS_INSTRUCTIONS | BOUNDS_EVENTS), BOUNDS_EXACT);
     assert_int_equal(mark("mbu_min_read_util_percent", BOUNDS_STATUS), BOUNDS_UNCERTAIN);
     assert_int_equal(bounds_causes(bounds_find("event_count"), BOUNDS_DMA | BOUNDS_EVENTS), BOUNDS_EVENTS);
@@ -66,6 +69,7 @@ static void test_inputs(void **state)
     assert_int_equal(bounds_of_partial("dma_packet"), BOUNDS_DMA);
     assert_int_equal(bounds_of_partial("system_event"), 0);
     assert_int_equal(bounds_of_warning("DMA transfers"), BOUNDS_NAMES);
+    assert_int_equal(bounds_of_warning("DGE notifications"), BOUNDS_NAMES | BOUNDS_DGE);
     assert_int_equal(bounds_of_warning("Missing Data"), 0);
     for (unsigned i = 0; i < BOUNDS_INPUTS; i++)
         assert_true(strlen(bounds_text((enum bounds_input)(1u << i))) > 0);
