@@ -17,7 +17,8 @@ struct kymo_err {
 
 /*
  * Stores code and text (cut at KYMO_ERR_TEXT_MAX - 1) in *err unless err is NULL. Returns code, which must be negative;
- * anything else becomes -EIO, since a failure must not look like success.
+ * anything else becomes -EIO, since a failure must not look like success. Control characters of what the text names are
+ * \xNN in it, line ends too (plain.h).
  */
 int kymo_err_set(struct kymo_err *err, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* The macro returns the code itself, so that compilers and analysers see that a caller's outputs are not read after it.
@@ -29,6 +30,9 @@ int kymo_err_set(struct kymo_err *err, int code, const char *fmt, ...) __attribu
         (void)(kymo_err_set)((err), kymo_code_, __VA_ARGS__);                                                          \
         kymo_code_;                                                                                                    \
     })
+
+/* A text that has lines on purpose keeps them; all else as kymo_err_set. */
+int kymo_err_lines(struct kymo_err *err, int code, const char *text);
 
 /* Puts "prefix: " before the text of an error that is already set; does nothing when err is NULL or unset. */
 void kymo_err_prefix(struct kymo_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

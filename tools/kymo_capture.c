@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/core_list.h"
+#include "base/plain.h"
 #include "tools/control_client.h"
 #include "tools/subcommands.h"
 #include "tools/tree.h"
@@ -128,13 +129,6 @@ static const char *state_name(int state)
     return state >= 0 && (size_t)state < sizeof names / sizeof names[0] ? names[state] : "?";
 }
 
-/* Names of others: no byte may steer a terminal. */
-static void print_clean(FILE *out, const char *text)
-{
-    for (; *text; text++)
-        (void)fputc((unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text, out);
-}
-
 static void copy(char *to, size_t size, const char *from)
 {
     (void)snprintf(to, size, "%s", from ? from : "");
@@ -157,11 +151,11 @@ static void print_progress(const struct run *r, const struct capture *c, bool fi
     FILE *out = c->ended || !r->args->wait_s ? stdout : stderr;
     if (r->args->json || (!r->args->wait_s && !first))
         return;
-    print_clean(out, c->id);
+    kymo_plain_print(out, c->id);
     if (r->args->wait_s)
         (void)fprintf(out, " %s%s", state_name(c->state), *c->text ? ": " : "");
     if (r->args->wait_s)
-        print_clean(out, c->text);
+        kymo_plain_print(out, c->text);
     (void)fputc('\n', out);
     (void)fflush(out);
 }
@@ -311,7 +305,7 @@ static int judge(struct run *r, struct kymo_err *err)
 static void complain(const char *what, const char *text)
 {
     (void)fprintf(stderr, "kymo capture: %s", what);
-    print_clean(stderr, text);
+    kymo_plain_print(stderr, text);
     (void)fputc('\n', stderr);
 }
 

@@ -7,6 +7,7 @@
 #include <jansson.h>
 
 #include "base/alloc.h"
+#include "base/plain.h"
 #include "collector/catalog.h"
 #include "collector/profile_json.h"
 #include "tools/collector_client.h"
@@ -39,8 +40,13 @@ static const struct kymo_options spec = {
 static void print_receiving(const json_t *c)
 {
     const char *reason = json_string_value(json_object_get(c, "reason"));
-    if (!strcmp(profile_line_text(c, "state"), "receiving"))
-        printf("capture %s receiving%s%s\n", profile_line_text(c, "id"), reason ? ": " : "", reason ? reason : "");
+    if (strcmp(profile_line_text(c, "state"), "receiving") != 0)
+        return;
+    printf("capture ");
+    kymo_plain_print(stdout, profile_line_text(c, "id"));
+    printf(" receiving%s", reason ? ": " : "");
+    kymo_plain_print(stdout, reason ? reason : "");
+    (void)putchar('\n');
 }
 
 /* What is to be kept for one JSON object, or NULL: each row is printed as it comes. */

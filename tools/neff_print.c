@@ -6,6 +6,7 @@
 #include "arch/layout.h"
 #include "arch/opcode.h"
 #include "base/hash.h"
+#include "base/plain.h"
 
 #define TEXT_MAX 1024
 
@@ -36,11 +37,7 @@ void neff_opcode_counts(const struct neff_engine *e, size_t counts[256])
 /* Text from the file reaches a terminal: control characters do not. */
 static void put(FILE *out, const char *text)
 {
-    for (const unsigned char *p = (const unsigned char *)(text ? text : "(absent)"); *p; p++)
-        if (*p < 0x20 || *p == 0x7F)
-            (void)fprintf(out, "\\x%02x", *p);
-        else
-            (void)fputc(*p, out);
+    kymo_plain_print(out, text ? text : "(absent)");
 }
 
 static void put_row(FILE *out, const char *label, const char *text)

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/plain.h"
+
 #define LINE_MAX_BYTES 4096
 
 const char *profile_line_text(const json_t *object, const char *key)
@@ -33,8 +35,6 @@ void profile_line_print(const json_t *p)
                        number(p, "total"));
     else
         (void)snprintf(line, sizeof line, "%s %s%s%s%s", name, state, *reason ? ": " : "", reason, offset);
-    for (char *at = line; *at; at++)
-        if ((unsigned char)*at < 0x20 || *at == 0x7f)
-            *at = '?';
-    (void)puts(line);
+    kymo_plain_print(stdout, line);
+    (void)putchar('\n');
 }

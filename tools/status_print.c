@@ -80,7 +80,9 @@ static const char *fit(const char *from, size_t columns, char out[static TEXT_MA
     size_t n = 0, chars = 0, cut = 0, left = from ? strlen(from) : 0;
     while (left > 0) {
         size_t step = kymo_utf8_sequence(from, left);
-        bool plain = step > 1 || (step == 1 && (unsigned char)*from >= 0x20 && *from != 0x7f);
+        const uint8_t *at = (const uint8_t *)from;
+        bool control = step == 1 ? *at < 0x20 || *at == 0x7f : step == 2 && at[0] == 0xc2 && at[1] < 0xa0;
+        bool plain = step > 0 && !control;
         if (chars == columns || n + 8 > TEXT_MAX) {
             memcpy(out + cut, "...", 4);
             return out;

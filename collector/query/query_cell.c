@@ -251,7 +251,7 @@ static int stream_chunks(duckdb_result *result, const struct query_sink *sink, s
     if (r < 0)
         return kymo_err_set(err, r, "writing the result: %s", strerror(-r));
     const char *text = duckdb_result_error(result);
-    return text && *text ? kymo_err_set(err, -EINVAL, "%s", text) : 0;
+    return text && *text ? kymo_err_lines(err, -EINVAL, text) : 0;
 }
 
 int query_cell_stream(duckdb_result *result, const struct query_sink *sink, struct kymo_err *err)

@@ -94,7 +94,7 @@ static int execute(struct query_db *db, const char *sql, struct kymo_err *err)
     duckdb_result result;
     int r = 0;
     if (duckdb_query(db->connection, sql, &result) == DuckDBError)
-        r = kymo_err_set(err, -EINVAL, "%s", duckdb_result_error(&result));
+        r = kymo_err_lines(err, -EINVAL, duckdb_result_error(&result));
     duckdb_destroy_result(&result);
     return r;
 }
@@ -229,11 +229,11 @@ static int prepare(struct query_db *db, const char *sql, duckdb_prepared_stateme
     const char *text = n == 0 && all ? duckdb_extract_statements_error(all) : NULL;
     int r = 0;
     if (n == 0)
-        r = kymo_err_set(err, -EINVAL, "%s", text ? text : "there is no statement");
+        r = kymo_err_lines(err, -EINVAL, text ? text : "there is no statement");
     else if (n > 1)
         r = kymo_err_set(err, -EINVAL, "%llu statements; one at a time, please", (unsigned long long)n);
     else if (duckdb_prepare_extracted_statement(db->connection, all, 0, ret) == DuckDBError)
-        r = kymo_err_set(err, -EINVAL, "%s", duckdb_prepare_error(*ret));
+        r = kymo_err_lines(err, -EINVAL, duckdb_prepare_error(*ret));
     else if (!only_reads(duckdb_prepared_statement_type(*ret)))
         r = kymo_err_set(err, -EPERM, "only statements that read are run here (SELECT, DESCRIBE, SHOW, EXPLAIN)");
     duckdb_destroy_extracted(&all);
@@ -285,7 +285,7 @@ static int run_prepared(struct query_db *db, duckdb_prepared_statement statement
     else if (duckdb_execute_pending(pending, &result) == DuckDBError)
         text = duckdb_result_error(&result);
     if (text)
-        r = kymo_err_set(err, -EINVAL, "%s", text);
+        r = kymo_err_lines(err, -EINVAL, text);
     else
         r = stream(&result, sink, err);
     duckdb_destroy_result(&result);

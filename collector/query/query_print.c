@@ -5,8 +5,9 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/plain.h"
 
-#define NULL_MARK '\1' /* first byte of a held null */
+#define NULL_MARK '\xff' /* a held null; no byte of UTF-8, which all values are */
 
 struct query_printer {
     enum query_form form;
@@ -49,12 +50,14 @@ static int check_stream(const struct query_printer *p)
     return ferror(p->out) ? -EIO : 0;
 }
 
-/* Columns on a terminal, not bytes: continuation bytes of UTF-8 take no room. */
+/* Columns on a terminal, not bytes: continuation bytes of UTF-8 take no room, and escapes take as much as is printed.
+ */
 static size_t width_of(const char *s)
 {
+    char one[KYMO_PLAIN_MAX];
     size_t n = 0;
-    for (; *s; s++)
-        n += ((unsigned char)*s & 0xC0) != 0x80;
+    for (size_t bytes; (bytes = kymo_plain_next(&s, one)) > 0;)
+        n += (unsigned char)*one < 0x80 ? bytes : 1;
     return n;
 }
 
@@ -211,7 +214,7 @@ static void print_cell(const struct query_printer *p, size_t column, const char 
     if (right)
         (void)fprintf(p->out, "%*s", (int)pad, "");
     if (!null)
-        (void)fputs(s, p->out);
+        kymo_plain_print(p->out, s);
     if (!last)
         (void)fprintf(p->out, "%*s", (int)(right ? 2 : pad + 2), "");
 }

@@ -153,7 +153,7 @@ static int stream(duckdb_result *result, const void *sink, struct kymo_err *err)
     kymo_buf_done(&r.text);
     const char *text = code == 0 ? duckdb_result_error(result) : NULL;
     if (text && *text)
-        return kymo_err_set(err, -EINVAL, "%s", text);
+        return kymo_err_lines(err, -EINVAL, text);
     /* A callback that said why keeps its text. */
     return code < 0 && err && !err->code ? kymo_err_set(err, code, "reading the result: %s", strerror(-code)) : code;
 }

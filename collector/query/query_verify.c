@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plain.h"
+
+#define RING_TEXT_MAX 256
+
 /*
  * Ring labels are those of kymo_ring_label, and of pipeline/system_*.c for a system profile, whose rows know of how
  * many records they were made. A row of Instruction, DmaPacket, HostDmaTransfer, CcOp and CcInstruction is made of two
@@ -109,7 +113,9 @@ static int print_ring(void *ctx, size_t columns, const char *const *v)
     if (verdict > f->worst)
         f->worst = verdict;
     f->rings++;
-    (void)fprintf(f->out, "%-24s", v[RING]);
+    char ring[RING_TEXT_MAX];
+    (void)kymo_plain_copy(ring, sizeof ring, v[RING]);
+    (void)fprintf(f->out, "%-24s", ring);
     for (int c = EMITTED; c <= LOST; c++)
         (void)fprintf(f->out, " %12s", c == EMITTED && flag(v, UNCOUNTED) ? "?" : v[c]);
     (void)fprintf(f->out, "  %s%s%s\n", query_verdict_name(verdict), *why ? ": " : "", why);
@@ -122,8 +128,12 @@ static int print_stage(void *ctx, size_t columns, const char *const *v)
     struct verifier *f = ctx;
     if (columns != 4)
         return -EPROTO;
-    (void)fprintf(f->out, "lost at %s, %s, %s: %s records\n", v[0], v[1] ? v[1] : "-", v[2],
-                  v[3] ? v[3] : "an unknown number of");
+    static const char *const before[] = {"lost at ", ", ", ", ", ": "};
+    for (int i = 0; i < 4; i++) {
+        (void)fputs(before[i], f->out);
+        kymo_plain_print(f->out, v[i] ? v[i] : i == 3 ? "an unknown number of" : "-");
+    }
+    (void)fputs(" records\n", f->out);
     return ferror(f->out) ? -EIO : 0;
 }
 

@@ -80,7 +80,7 @@ static int take_result(const struct sql *s, duckdb_result *result, sql_row row, 
             break;
     }
     const char *text = r == 0 ? duckdb_result_error(result) : NULL;
-    return text && *text ? kymo_err_set(err, -EIO, "%s", text) : r;
+    return text && *text ? kymo_err_lines(err, -EIO, text) : r;
 }
 
 static int run_prepared(const struct sql *s, duckdb_prepared_statement st, sql_row row, void *ctx, struct kymo_err *err)
@@ -94,7 +94,7 @@ static int run_prepared(const struct sql *s, duckdb_prepared_statement st, sql_r
     else if (duckdb_execute_pending(pending, &result) == DuckDBError)
         text = duckdb_result_error(&result);
     if (text)
-        r = kymo_err_set(err, -EIO, "%s", text);
+        r = kymo_err_lines(err, -EIO, text);
     else
         r = take_result(s, &result, row, ctx, err);
     duckdb_destroy_result(&result);
@@ -110,7 +110,7 @@ int sql_run(const struct sql *s, const char *text, const struct sql_bind *binds,
     if (s->stop && *s->stop)
         return kymo_err_set(err, -ECANCELED, "nobody wants the answer any more");
     if (duckdb_prepare(s->connection, text, &st) == DuckDBError)
-        r = kymo_err_set(err, -EIO, "%s", duckdb_prepare_error(st));
+        r = kymo_err_lines(err, -EIO, duckdb_prepare_error(st));
     if (r == 0)
         r = bind(st, binds, n, err);
     if (r == 0)

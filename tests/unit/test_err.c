@@ -56,13 +56,45 @@ static void test_prefix(void **state)
     assert_int_equal(err.code, -EINVAL);
 }
 
+/* Names of files' members and of peers reach a terminal by way of error texts. */
+static void test_text_is_plain(void **state)
+{
+    (void)state;
+    struct kymo_err err = {0};
+    (void)kymo_err_set(&err, -EBADMSG, "member %s: no JSON", "a\x1b[31m\nb");
+    assert_string_equal(err.text, "member a\\x1b[31m\\x0ab: no JSON");
+    kymo_err_prefix(&err, "%s", "b\r.neff");
+    assert_string_equal(err.text, "b\\x0d.neff: member a\\x1b[31m\\x0ab: no JSON");
+    char big[KYMO_ERR_TEXT_MAX];
+    memset(big, 0x1b, sizeof big - 1);
+    big[sizeof big - 1] = '\0';
+    (void)kymo_err_set(&err, -EBADMSG, "%s", big);
+    assert_int_equal(strlen(err.text), (KYMO_ERR_TEXT_MAX - 1) / 4 * 4);
+}
+
+static void test_lines(void **state)
+{
+    (void)state;
+    struct kymo_err err = {0};
+    assert_int_equal(kymo_err_lines(&err, -EINVAL, "Parser Error\n\nLINE 1: \x1b[2J\n   ^"), -EINVAL);
+    assert_string_equal(err.text, "Parser Error\n\nLINE 1: \\x1b[2J\n   ^");
+    assert_int_equal(err.code, -EINVAL);
+    assert_int_equal(kymo_err_lines(NULL, 0, "nobody listens"), -EIO);
+    char big[2 * KYMO_ERR_TEXT_MAX];
+    memset(big, '\n', sizeof big - 1);
+    big[sizeof big - 1] = '\0';
+    (void)kymo_err_lines(&err, -EINVAL, big);
+    assert_true(strlen(err.text) < KYMO_ERR_TEXT_MAX);
+    memset(big, 0x1b, sizeof big - 1);
+    (void)kymo_err_lines(&err, -EINVAL, big);
+    assert_true(strlen(err.text) < KYMO_ERR_TEXT_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_set),
-        cmocka_unit_test(test_success_is_no_error),
-        cmocka_unit_test(test_text_is_cut),
-        cmocka_unit_test(test_prefix),
+        cmocka_unit_test(test_set),    cmocka_unit_test(test_success_is_no_error), cmocka_unit_test(test_text_is_cut),
+        cmocka_unit_test(test_prefix), cmocka_unit_test(test_text_is_plain),       cmocka_unit_test(test_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -128,6 +128,19 @@ static void test_forms(void **state)
         "n  s        b     l\n-  -------  ----  ---------\n1  a,b      true  [1, null]\n   say \"x\"        []\n");
 }
 
+/* A name of a tensor is the compiler's, or whoever's: the table is for eyes, the other forms are exact. */
+static void test_control_characters(void **state)
+{
+    (void)state;
+    write_table("T", "SELECT chr(27) || '[31mred' || chr(10) || 'x' AS s, chr(1) || 'y' AS t, 1 AS n");
+    struct query_db *db KYMO_CLEANUP(query_db_freep) = open_db(0);
+    expect_text(db, QUERY_FORM_TABLE, "SELECT * FROM T",
+                "s                 t      n\n----------------  -----  -\n\\x1b[31mred\\x0ax  \\x01y  1\n");
+    expect_text(db, QUERY_FORM_CSV, "SELECT * FROM T", "s,t,n\n\"\x1b[31mred\nx\",\x01y,1\n");
+    expect_text(db, QUERY_FORM_JSON, "SELECT * FROM T",
+                "{\"s\":\"\\u001b[31mred\\u000ax\",\"t\":\"\\u0001y\",\"n\":1}\n");
+}
+
 static void test_numbers(void **state)
 {
     (void)state;
@@ -273,6 +286,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_split_tables_and_neighbours, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_forms, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_control_characters, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_numbers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refusals, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_timeout, set_up, tear_down),
