@@ -8,8 +8,8 @@ schema.tsv, one line per column of a table, in the order of the columns:
   example, empty (what a required column holds when its inputs are absent: "" for an empty string, [] for an empty list, or
   the value itself; nothing for optional columns), own (1: not in the vendor's schema), origin (where values come from).
 tables.tsv, one line per table: table, description, sort_column (may be empty), own.
-coverage.tsv, what this version fills: name (Table.column, or Table.* for all others of a table), state (filled or empty), text
-(from what, or why not). tests/oracle/test_schema.py holds it against profiles. A column without a line says so.
+coverage.tsv, what this version fills, one line per column: name (Table.column), state (filled or empty), text (from what, or
+why not). tests/oracle/test_schema.py holds it against profiles. A column without a line says so.
 """
 import os
 import re
@@ -94,9 +94,9 @@ def header(tables, by_table):
 
 
 def coverage_of(row, coverage):
-    line = coverage.get(f"{row['table']}.{row['field']}") or coverage.get(f"{row['table']}.*")
+    line = coverage.get(f"{row['table']}.{row['field']}")
     if not line:
-        return "false", quote(f"not described: neither {row['table']}.{row['field']} nor {row['table']}.* is in coverage.tsv")
+        return "false", quote("not described: coverage.tsv has no line for it")
     if line["state"] not in ("filled", "empty"):
         sys.exit(f"coverage.tsv: {line['name']}: the state is filled or empty")
     return ("true" if line["state"] == "filled" else "false"), quote(line["text"])

@@ -1,6 +1,7 @@
 """Which columns really hold something: over profiles that together have all activity that the simulator can make."""
 
 import hashlib
+import os
 
 import duckdb
 
@@ -84,15 +85,18 @@ def make(directory):
     lossy = made[[cell.name for cell in CELLS].index("coverage-lost")]
     made.append(make_parent(directory / "ranks", lossy))
     made += make_systems(directory, "model") + make_systems(directory, "session", "--async")
+    # The runtime's ring overflows: what it held in memory before is told by totals alone.
+    made += make_systems(directory, "session", "--steps", 80, name="full", events=1024)
     return made + [make_fleet(directory / f"fleet-{k}", made[k]) for k in range(len(CELLS))]
 
 
-def make_systems(directory, mode, *options):
-    """System profiles of a simulated job, and the device profiles that they link."""
+def make_systems(directory, mode, *options, name=None, events=None):
+    """System profiles of a simulated job, and the device profiles that they link; events: most that the runtime keeps."""
     neff = profiles.make_neff(directory, "mlp", "trn2", 2, small=True)
-    work = directory / f"system-{mode}"
-    profiles.run(profiles.BIN / "kymo-sim", "run", "--instance", "trn2.48xlarge", "--lnc", 2, "--steps", 2, "--system", "--mode", mode,
-                 *options, "--neff", neff, "--output", work)
+    work = directory / f"system-{name or mode}"
+    limit = {"NEURON_RT_INSPECT_SYS_TRACE_MAX_EVENTS_PER_NC": str(events)} if events else {}
+    profiles.run(profiles.BIN / "kymo-sim", "run", "--instance", "trn2.48xlarge", "--lnc", 2, "--system", "--mode", mode,
+                 *(options if "--steps" in options else ("--steps", 2, *options)), "--neff", neff, "--output", work, env=os.environ | limit)
     for session in (work / "captures").glob("*_pid_*/*"):
         profiles.run(profiles.BIN / "kymo", "process", "-d", session, "--data-path", work)
     return sorted((work / "profiles" / "global").iterdir())

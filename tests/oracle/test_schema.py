@@ -106,11 +106,26 @@ def test_coverage_is_complete():
     told = coverage()
     assert set(told) == NAMES
     missing = [name for name, (_, text) in told.items() if "coverage.tsv" in text or not text.strip()]
-    assert not missing, f"formats/schema/coverage.tsv has neither these columns nor their tables: {missing}"
+    assert not missing, f"formats/schema/coverage.tsv lacks these columns: {missing}"
     rows = [row["name"] for row in read_tsv("coverage.tsv")]
     assert len(rows) == len(set(rows))
-    stray = [name for name in rows if name not in NAMES and not (name.endswith(".*") and name[:-2] in COLUMNS)]
+    stray = [name for name in rows if name not in NAMES]
     assert not stray, f"formats/schema/coverage.tsv names what is not in schema.tsv: {stray}"
+
+
+def test_coverage_is_column_by_column():
+    """A text is of its column: within a table each stands once, and over tables only columns of one name share one."""
+    by_text, alike = defaultdict(list), []
+    for name, (_, text) in coverage().items():
+        by_text[text].append(name.split("."))
+    for text, names in by_text.items():
+        tables, columns = {table for table, _ in names}, {column for _, column in names}
+        if len(tables) < len(names) or len(columns) > 1:
+            alike.append((text, [".".join(name) for name in names]))
+    assert not alike, f"formats/schema/coverage.tsv says the same of different columns: {alike}"
+    # Columns whose words are about themselves name another thing than their own name.
+    bare = [name for name, (_, text) in coverage().items() if text.strip() == name.split(".")[1]]
+    assert not bare and max(map(len, by_text.values())) <= 8
 
 
 def test_coverage_is_true(all_profiles):
