@@ -42,6 +42,20 @@ int gather_members_add_dir(struct gather_members *m, const char *dir, struct kym
     return add(m, fields, err);
 }
 
+/* In one file, or in parts. */
+static bool has_table(const char *dir, const char *table)
+{
+    char *whole KYMO_FREE = kymo_asprintf("%s/%s.parquet", dir, table);
+    char *part KYMO_FREE = kymo_asprintf("%s/%s_0.parquet", dir, table);
+    struct stat st;
+    return (whole && stat(whole, &st) == 0) || (part && stat(part, &st) == 0);
+}
+
+bool gather_members_is_system(const char *dir)
+{
+    return has_table(dir, "SystemProfileMetadata") && !has_table(dir, "Metadata");
+}
+
 static int add_line(struct gather_members *m, char *line, size_t number, const char *path, struct kymo_err *err)
 {
     const char *fields[FIELDS] = {line, "", "", ""};

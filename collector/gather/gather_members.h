@@ -24,6 +24,8 @@ struct gather_members {
 
 /* The name is the directory's, without "@latest". */
 int gather_members_add_dir(struct gather_members *m, const char *dir, struct kymo_err *err) KYMO_MUST_CHECK;
+/* A system profile is of a process, no rank: it has no tables that could be part of a parent. */
+bool gather_members_is_system(const char *dir);
 int gather_members_read(struct gather_members *m, const char *path, struct kymo_err *err) KYMO_MUST_CHECK;
 /* -EEXIST: a directory is there twice, under whatever names. Counted twice, a rank would wait for itself. */
 int gather_members_check(const struct gather_members *m, struct kymo_err *err) KYMO_MUST_CHECK;

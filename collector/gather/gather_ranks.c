@@ -90,8 +90,9 @@ static bool is_ours(int code)
 }
 
 /* A member that cannot be read costs its own rows; what is wrong with this machine is not its fault. */
-static int take(struct gather_db *db, const struct gather_member *m, size_t i, bool *ret_usable, struct kymo_err *err)
+static int take(struct gather_db *db, const struct gather_ranks *g, size_t i, bool *ret_usable, struct kymo_err *err)
 {
+    const struct gather_member *m = &g->members->list[i];
     struct kymo_err why = {0};
     const char *state = m->state, *reason = m->reason;
     if (!strcmp(state, "ready")) {
@@ -106,6 +107,8 @@ static int take(struct gather_db *db, const struct gather_member *m, size_t i, b
         }
         state = "unreadable";
         reason = why.text;
+        if (g->unreadable)
+            g->unreadable(m->name, reason);
     }
     return gather_db_run(db, err, "INSERT INTO member(idx, profile, state, reason) VALUES (?, ?, ?, nullif(?, ''))",
                          "ittt", (int64_t)i, m->name, state, reason);
@@ -207,7 +210,7 @@ static int take_all(struct gather_db *db, const struct gather_ranks *g, struct k
     bool usable = false;
     int r = 0;
     for (size_t i = 0; i < g->members->n && r == 0; i++) {
-        r = take(db, &g->members->list[i], i, &usable, err);
+        r = take(db, g, i, &usable, err);
         if (r == 0 && g->progress && g->progress(g->ctx, "members", i + 1, g->members->n))
             r = stopped(err);
     }

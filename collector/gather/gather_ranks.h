@@ -14,7 +14,8 @@ struct gather_ranks {
     double drift_max; /* of a device's clock against its host's, per ns */
     /* NULL: nobody listens. Nonzero ends it, with -ECANCELED. */
     int (*progress)(void *ctx, const char *stage, uint64_t done, uint64_t total);
-    void *ctx;
+    void (*unreadable)(const char *member, const char *why); /* told of each that has a directory; NULL: nobody is */
+    void *ctx;                                               /* of progress */
 };
 
 /* ret_rows: collectives found. -ENODATA: no member has tables that can be read. */

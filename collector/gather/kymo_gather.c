@@ -1,8 +1,8 @@
 /*
  * kymo-gather: finished profiles as one. Without --fleet the members of one request become a parent with joint tables;
  * with it one profile's small tables become rows of fleet tables. Progress and the outcome are JSON lines on the
- * descriptor of --progress-fd, as kymo-process has them; a failure is one line on stderr. Exit code 0 done, 1 failed,
- * 2 wrong usage.
+ * descriptor of --progress-fd, as kymo-process has them; a failure is one line on stderr, and so is a member that is
+ * left out. Exit code 0 done, 1 failed, 2 wrong usage.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/options.h"
+#include "base/plain.h"
 #include "base/sandbox.h"
 #include "collector/gather/clock_map.h"
 #include "collector/gather/gather_fleet.h"
@@ -154,6 +155,25 @@ static int fail(const struct report *r, const struct kymo_err *err)
     return EXIT_FAILED;
 }
 
+/* A result that lacks somebody must not look whole to whoever asked for it. */
+static void tell_unreadable(const char *member, const char *why)
+{
+    (void)fprintf(stderr, "kymo-gather: ");
+    kymo_plain_print(stderr, member);
+    (void)fprintf(stderr, " cannot be read and is left out: %s\n", why);
+}
+
+/* A shell's pattern over a job's profiles brings its system profiles as well. */
+static int add_dir(struct gather_members *members, const char *dir, struct kymo_err *err)
+{
+    if (!gather_members_is_system(dir))
+        return gather_members_add_dir(members, dir, err);
+    (void)fprintf(stderr, "kymo-gather: ");
+    kymo_plain_print(stderr, dir);
+    (void)fprintf(stderr, " is a system profile, which is of no rank: it is left out\n");
+    return 0;
+}
+
 static int run_ranks(struct gather_db *db, const struct args *a, struct report *report, uint64_t *ret,
                      struct kymo_err *err)
 {
@@ -162,10 +182,11 @@ static int run_ranks(struct gather_db *db, const struct args *a, struct report *
                                    .name = a->name,
                                    .drift_max = (double)a->drift_ppm / 1e6,
                                    .progress = on_progress,
+                                   .unreadable = tell_unreadable,
                                    .ctx = report};
     int r = a->members ? gather_members_read(&members, a->members, err) : 0;
     for (size_t i = 0; i < a->dirs.n && r == 0; i++)
-        r = gather_members_add_dir(&members, a->dirs.items[i], err);
+        r = add_dir(&members, a->dirs.items[i], err);
     if (r == 0)
         r = gather_members_check(&members, err);
     if (r == 0)

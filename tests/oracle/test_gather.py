@@ -294,6 +294,25 @@ def test_a_member_counts_once(tmp_path):
         assert "a member is given twice" in refused(tmp_path, a, b, *again)
 
 
+def test_who_is_left_out_is_told(tmp_path):
+    """A shell's pattern: two ranks, a directory that is no profile, and the job's system profile."""
+    ranks = make_ranks()[:2]
+    gather_job.run_job(ranks, steps=1)
+    dirs = write_all(tmp_path, ranks)
+    (tmp_path / "junk\x1b[2J").mkdir()
+    system = tmp_path / "job-system"
+    golden = Path(__file__).parents[1] / "golden" / "systrace" / "v1"
+    profiles.run(profiles.BIN / "kymo-process", "--system", golden, "--output", system)
+    done = subprocess.run([profiles.BIN / "kymo", "gather", "--output", tmp_path / "parent", *dirs, tmp_path / "junk\x1b[2J", system],
+                          capture_output=True, text=True, timeout=60)
+    lines = done.stderr.splitlines()
+    assert done.returncode == 0 and len(lines) == 2 and "\x1b" not in done.stderr
+    assert f"{system} is a system profile" in lines[0] and "junk\\x1b[2J cannot be read and is left out: no Metadata" in lines[1]
+    assert sorted(state for state, in rows(tmp_path / "parent", "Member", "state")) == ["ready", "ready", "unreadable"]
+    (tmp_path / "none").mkdir()
+    assert "none of 0 members" in refused(tmp_path / "none", system)
+
+
 def test_without_a_usable_member(tmp_path):
     (tmp_path / "empty").mkdir()
     assert "none of 2 members has tables that can be read; empty: " in refused(tmp_path, tmp_path / "empty", tmp_path / "absent")
