@@ -4,6 +4,7 @@ from functools import cache
 from pathlib import Path
 import csv
 import json
+import shutil
 import subprocess
 
 import duckdb
@@ -281,6 +282,12 @@ def test_bad_tables(tables, tmp_path):
         assert text in said
         names = said.split("tables there that have times: ")[1].split("\n")[0].split(", ")
         assert names == sorted(names) and {*USUAL, "ActiveTime"} <= set(names) and not {"Summary", "CcOp"} & set(names)
+    # The list is what -t takes, of the tables that are there.
+    for table in {path.stem for path in tables.glob("*.parquet")}:
+        done = subprocess.run([profiles.BIN / "kymo", "export", tables, "-f", "csv", "-o", tmp_path / "one", "-t", table, "--start", "0",
+                               "--end", "10"], capture_output=True, text=True, timeout=60)
+        assert (done.returncode == 0) == (table in names), (table, done.stderr)
+        shutil.rmtree(tmp_path / "one", ignore_errors=True)
     assert "the schema has none" in export(tables, "-f", "csv", "-o", tmp_path / "x", "-t", "Nothing", code=1)
     assert not list(tmp_path.iterdir())
 

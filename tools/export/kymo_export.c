@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/options.h"
+#include "formats/schema/schema.h"
 #include "tools/export/export_csv.h"
 #include "tools/export/export_perfetto.h"
 #include "tools/export/export_summary.h"
@@ -220,9 +221,12 @@ static int run(const struct args *a, const struct export_range *range, struct ky
     return r;
 }
 
+/* What export_source_open takes: a table of the list, or one with times of its own. */
 static bool has_times(const char *table)
 {
-    return export_tables_find(table) != NULL;
+    const struct kymo_table *t = kymo_schema_find(table);
+    return export_tables_find(table) ||
+           (t && (kymo_schema_column(t, "start_ts") >= 0 || kymo_schema_column(t, "timestamp") >= 0));
 }
 
 /* Whoever names a table that is not there, or not shown, wants to know which are. */
