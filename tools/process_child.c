@@ -153,6 +153,19 @@ static int wait_for(pid_t pid, const char *program, struct kymo_err *err)
     return kymo_err_set(err, -EINTR, "%s was ended by signal %d; nothing was written", program, WTERMSIG(status));
 }
 
+/* A signal that kymo-process cannot catch leaves its work directory (pipeline/output_dir.c), which is of no use. */
+static void clean_up(const char *output, pid_t pid, struct kymo_err *err)
+{
+    size_t n = strlen(output);
+    while (n > 1 && output[n - 1] == '/')
+        n--;
+    char *work KYMO_FREE = kymo_asprintf("%.*s.tmp-%ld", (int)n, output, (long)pid);
+    if (work && kymo_file_remove_tree(work, NULL) == 0)
+        return;
+    (void)kymo_err_set(err, -EINTR, "kymo-process was ended by a signal; what it wrote so far is still in %.400s",
+                       work ? work : output);
+}
+
 static void run_child(const char *path, char **argv, pid_t parent)
 {
     /* The child must not outlive the command that a user ended. */
@@ -192,7 +205,10 @@ int process_child_run(const struct process_child *c, struct kymo_err *err)
     if (stopped)
         (void)kill(pid, SIGTERM);
     follow(ends[0], c->name);
-    return wait_for(pid, "kymo-process", err);
+    r = wait_for(pid, "kymo-process", err);
+    if (r == -EINTR)
+        clean_up(c->output, pid, err);
+    return r;
 }
 
 int process_child_exec(const char *program, const char *const *argv, struct kymo_err *err)

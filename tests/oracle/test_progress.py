@@ -47,3 +47,18 @@ def test_stopped(tmp_path):
             said = child.communicate(timeout=30)[1]
         assert child.returncode == 1 and "stopped on request" in said
         assert set(tmp_path.iterdir()) == before
+
+
+def test_killed(tmp_path):
+    """A signal that kymo-process cannot catch: kymo process removes what it left."""
+    ntff, neff, _ = profiles.make_ntff(tmp_path, profiles.Cell("mlp", "trn2", 2, executions=40))
+    before = set(tmp_path.iterdir())
+    with subprocess.Popen([profiles.BIN / "kymo", "process", "-n", neff, "-s", ntff, "--output-file", f"{tmp_path}/out/"], stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, text=True) as child:
+        until = time.monotonic() + 20
+        while not (work := list(tmp_path.glob("out.tmp-*"))) and time.monotonic() < until:
+            time.sleep(0.002)
+        os.kill(int(work[0].name.rsplit("-", 1)[1]), signal.SIGKILL)
+        said = child.communicate(timeout=30)[1]
+    assert child.returncode == 1 and "ended by signal 9; nothing was written" in said
+    assert set(tmp_path.iterdir()) == before
