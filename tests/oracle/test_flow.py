@@ -162,3 +162,10 @@ def test_waits_for_collectives_name_them(tmp_path, arch, lnc):
         SELECT count(*), count(w.prior_wait_id) FROM WaitCause w JOIN Instruction a ON a.id = w.instruction_id
         JOIN Instruction b ON w.in_table = 'instruction' AND b.id = w.in_id WHERE a.pcore_idx <> b.pcore_idx""")
     assert crossed == known and bool(crossed) == (lnc == 2)  # a chain of waits leads over cores
+
+
+def test_waits_and_their_counter_differ_by_what_is_cut(tables):
+    """The counter has whole cycles and both times whole ns: never more, and less by less than 2 ns and a cycle (pipeline/README.md)."""
+    (least, most, n), = tables.execute("SELECT min(d), max(d), count(*) FROM (SELECT w.wait_ns - i.evt_wait_time_ns AS d FROM WaitCause w "
+                                       "JOIN Instruction i ON i.id = w.instruction_id WHERE NOT w.saturated)").fetchall()
+    assert n > 20 and 0 <= least and most <= 3
