@@ -12,6 +12,20 @@
 #define PSUM_OFFSET_MASK 0x3FFFu
 #define PSUM_BANK_SHIFT 11
 
+bool kymo_addr64_variable(uint64_t addr, struct kymo_var_ref *ret)
+{
+    unsigned mark = (unsigned)(addr >> 56);
+    if (!(mark & KYMO_ADDR64_VARIABLE) || mark & (KYMO_ADDR64_TABLE | KYMO_ADDR64_REGISTER))
+        return false;
+    *ret = (struct kymo_var_ref){.var_id = (uint32_t)(addr >> 32) & KYMO_ADDR64_VAR_MAX, .offset = (uint32_t)addr};
+    return true;
+}
+
+uint64_t kymo_addr64_of_variable(struct kymo_var_ref ref)
+{
+    return (uint64_t)KYMO_ADDR64_VARIABLE << 56 | (uint64_t)(ref.var_id & KYMO_ADDR64_VAR_MAX) << 32 | ref.offset;
+}
+
 struct kymo_addr kymo_addr_decode(uint32_t addr)
 {
     struct kymo_addr a = {.mark = (uint8_t)(addr >> 24 & ADDR_MARK_MASK),

@@ -119,6 +119,24 @@ struct kymo_addr {
     uint32_t bank;      /* PSUM only */
 };
 struct kymo_addr kymo_addr_decode(uint32_t addr);
+
+/*
+ * 8-byte address of a compiler's DMA copy (PSEUDO_DMA_DIRECT2D): the offset in bytes 0 to 3, the NEFF's var_id in bytes
+ * 4 to 6, in byte 7 what it is (C: of two public notes, one on the compiler's encoder, one on the instruction set's
+ * headers). The runtime puts the variable's device address in its place. Other marks: a table entry or a register,
+ * which name no variable; 0: a device address.
+ */
+#define KYMO_ADDR64_VARIABLE 0x10u
+#define KYMO_ADDR64_TABLE 0x20u
+#define KYMO_ADDR64_SHAPE_REGISTER 0x40u
+#define KYMO_ADDR64_REGISTER 0x80u
+#define KYMO_ADDR64_VAR_MAX 0xFFFFFFu
+struct kymo_var_ref {
+    uint32_t var_id, offset;
+};
+/* *ret untouched and false: the address names no variable. */
+bool kymo_addr64_variable(uint64_t addr, struct kymo_var_ref *ret);
+uint64_t kymo_addr64_of_variable(struct kymo_var_ref ref);
 uint32_t kymo_addr_sbuf(uint32_t partition, uint32_t offset);
 uint32_t kymo_addr_psum(uint32_t partition, uint32_t bank, uint32_t offset);
 

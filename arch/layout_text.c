@@ -220,9 +220,15 @@ static void put_dma_side(const struct kymo_arch *arch, const uint8_t *rec, bool 
     (void)kymo_layout_get_int(arch, rec, f + 3, &c1);
     (void)kymo_layout_get_int(arch, rec, f + 4, &elem);
     const char *key = dst ? "dst" : "src";
+    struct kymo_var_ref var;
     item(t);
-    put(t, "%s=0x%" PRIx64 " %s_pattern=[%" PRId64 ",%" PRId64 "][%" PRId64 ",%" PRId64 "] %s_size=%" PRId64, key, addr,
-        key, s0, c0, s1, c1, key, elem);
+    /* Only the compiler's form names variables; an executed copy has addresses. */
+    if (rec[0] == KYMO_OP_PSEUDO_DMA_DIRECT2D && kymo_addr64_variable(addr, &var))
+        put(t, "%s_var_id=%" PRIu32 " %s_offset=0x%" PRIx32, key, var.var_id, key, var.offset);
+    else
+        put(t, "%s=0x%" PRIx64, key, addr);
+    put(t, " %s_pattern=[%" PRId64 ",%" PRId64 "][%" PRId64 ",%" PRId64 "] %s_size=%" PRId64, key, s0, c0, s1, c1, key,
+        elem);
 }
 
 static void put_raw(const uint8_t *rec, struct text *t)

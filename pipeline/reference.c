@@ -285,24 +285,35 @@ static int write_executions(const struct reference *ref, const char *dir, struct
     return finish(row, r, err);
 }
 
-/* Loads of a tensor into SBUF: transfers of blocks that read it and write SBUF. */
-static struct summary_load loads_of(const struct reference *ref, const struct neff_var *var)
+/* Loads of a tensor into SBUF: transfers of blocks and dynamic copies that read it and write SBUF. */
+static struct summary_load loads_of(const struct reference *ref, const struct neff_var *var, size_t node,
+                                    unsigned pcore)
 {
+    const struct dma_set *sets = ref->queues->sets;
     struct summary_load sum = {0};
     for (size_t b = 0; b < ref->queues->block_count; b++) {
         const struct dma_block *block = &ref->queues->blocks[b];
-        if (block->from_var != var || block->to != DMA_MEMORY_SBUF)
+        if (block->from_var != var || block->to != DMA_MEMORY_SBUF || sets[block->set].node != node ||
+            sets[block->set].pcore != pcore)
             continue;
         sum.transfers += ref->loads[b].transfers;
         sum.bytes += ref->loads[b].bytes;
+    }
+    for (size_t c = 0; c < ref->queues->copies.count; c++) {
+        const struct dma_copy *copy = &ref->queues->copies.list[c];
+        if (copy->from_var != var || copy->to != DMA_MEMORY_SBUF || sets[copy->set].node != node ||
+            sets[copy->set].pcore != pcore)
+            continue;
+        sum.transfers += ref->loads[ref->queues->block_count + c].transfers;
+        sum.bytes += ref->loads[ref->queues->block_count + c].bytes;
     }
     return sum;
 }
 
 static int write_tensor(const struct reference *ref, struct parquet_row *row, const struct neff_var *var,
-                        const char *type, size_t node, unsigned pcore, struct kymo_err *err)
+                        const char *type, size_t node, unsigned pcore, size_t runs, struct kymo_err *err)
 {
-    struct summary_load loads = loads_of(ref, var);
+    struct summary_load loads = loads_of(ref, var, node, pcore);
     parquet_row_string(row, KYMO_TENSOR_INFO_VARIABLE_NAME, var->name);
     parquet_row_string(row, KYMO_TENSOR_INFO_TYPE, type);
     parquet_row_string(row, KYMO_TENSOR_INFO_FORMAT, var->format);
@@ -315,7 +326,8 @@ static int write_tensor(const struct reference *ref, struct parquet_row *row, co
     if (loads.transfers)
         parquet_row_int(row, KYMO_TENSOR_INFO_LOAD_TO_SBUF_AVG_SIZE_BYTES, (int64_t)(loads.bytes / loads.transfers));
     if (var->size)
-        parquet_row_real(row, KYMO_TENSOR_INFO_LOAD_TO_SBUF_REPEAT_FACTOR, (double)loads.bytes / (double)var->size);
+        parquet_row_real(row, KYMO_TENSOR_INFO_LOAD_TO_SBUF_REPEAT_FACTOR,
+                         (double)loads.bytes / (double)var->size / (double)runs);
     return parquet_row_end(row, err);
 }
 
@@ -335,15 +347,17 @@ static int write_tensors(const struct reference *ref, const char *dir, struct ky
     int r = parquet_row_open(dir, kymo_schema_table(KYMO_T_TENSOR_INFO), NULL, &row, err);
     if (r < 0)
         return r;
-    for (uint32_t n = 0; n < ref->in->node_count && r == 0; n++)
+    for (uint32_t n = 0; n < ref->in->node_count && r == 0; n++) {
+        size_t runs = timeline_runs(ref->timeline, n);
         for (unsigned pcore = 0; pcore < ref->in->cores && r == 0; pcore++) {
             const struct neff_subgraph *sg = input_subgraph(ref->in, n, pcore);
             for (size_t v = 0; sg && v < sg->var_count && r == 0; v++) {
                 const char *type = tensor_type(&sg->vars[v]);
                 if (type)
-                    r = write_tensor(ref, row, &sg->vars[v], type, n, pcore, err);
+                    r = write_tensor(ref, row, &sg->vars[v], type, n, pcore, runs, err);
             }
         }
+    }
     return finish(row, r, err);
 }
 

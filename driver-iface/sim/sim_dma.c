@@ -86,7 +86,9 @@ static void truth_begin(struct sim_pcore *p, struct sim_transfer *t, const struc
                                      .run = run,
                                      .packets = t->packets,
                                      .trigger_row = trigger_row,
-                                     .bytes = bytes};
+                                     .bytes = bytes,
+                                     .from = t->block ? t->block->neff->from.variable : t->dynamic->from,
+                                     .to = t->block ? t->block->neff->to.variable : t->dynamic->to};
     t->row = sim_truth_transfer_begin(p->capture->truth, &row);
     if (trigger_row != SIM_TRUTH_NONE && t->row != SIM_TRUTH_NONE)
         sim_truth_edge(p->capture->truth, SIM_EDGE_DMA_TRIGGER, trigger_row, t->row, 0);

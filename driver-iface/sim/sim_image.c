@@ -87,6 +87,8 @@ static int build_core(struct sim_image *im, unsigned pcore, uint64_t *address, s
     struct sim_core_image *ci = &im->cores[pcore];
     int r = sim_queue_layout(im->arch, ci, err);
     if (r >= 0)
+        r = sim_image_place_vars(im->arch, pcore, ci, err);
+    if (r >= 0)
         r = sim_image_find_collectives(im->arch, im->lnc, ci, err);
     if (r >= 0)
         r = pick_semaphores(im->arch, ci, err);
@@ -191,6 +193,7 @@ struct sim_image *sim_image_free(struct sim_image *im)
             kymo_free(ei->patches);
         }
         kymo_free(im->cores[p].cc_ops);
+        kymo_free(im->cores[p].vars);
         sim_queue_free(&im->cores[p]);
     }
     neff_free(im->neff);

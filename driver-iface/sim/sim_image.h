@@ -9,7 +9,8 @@
  *   PSEUDO_DMA_TRIGGER   becomes WRITE: ADDR the queue's doorbell, VALUE the block's position on its queue. The block
  * starts when the WRITE ends. Each of the num_queues rings adds 1 to the block's semaphore (else the queue's) when its
  * share is done, so a finished block adds num_queues, also when it has fewer packets than rings. PSEUDO_DMA_DIRECT2D
- * becomes DMA_DIRECT2D on the engine's dynamic queue set. The whole transfer adds DMA_SEM_INC to semaphore DMA_SEM
+ * becomes DMA_DIRECT2D on the engine's dynamic queue set; where its addresses name variables of the NEFF (var_id and
+ * offset), the device addresses of these take their place. The whole transfer adds DMA_SEM_INC to semaphore DMA_SEM
  * once, when its last packet is done (increment 0: no semaphore). Bytes = SRC_ELEM * SRC_COUNT0 * SRC_COUNT1 (a count
  * of 0 counts as 1). Every engine used gets the same number of packets, because the DGE record has one number for all.
  *   PSEUDO_TRIGGER_COLLECTIVE  becomes WRITE: ADDR the doorbell of its stream, VALUE the collective's place in cc_ops.
@@ -108,6 +109,13 @@ struct sim_cc_op {
     uint64_t elements;       /* that one rank puts in */
 };
 
+/* A variable at its device address: the state buffer is the core's window, the others lie one behind the other in HBM
+ * (G). */
+struct sim_var {
+    const struct neff_var *neff;
+    uint64_t address;
+};
+
 struct sim_core_image { /* one physical core */
     const struct neff_subgraph *subgraph;
     struct sim_engine_image engines[KYMO_ENGINE_MAX];
@@ -116,6 +124,8 @@ struct sim_core_image { /* one physical core */
     uint8_t start_semaphore, end_semaphore; /* the runtime's barriers */
     struct sim_cc_op *cc_ops;               /* by id */
     size_t cc_op_count;
+    struct sim_var *vars; /* by var_id */
+    size_t var_count;
 };
 
 struct sim_image {
@@ -144,6 +154,16 @@ const struct neff_replica_set *sim_image_group(const struct sim_core_image *ci, 
 unsigned sim_image_cc_cores(const struct sim_image *im, unsigned first_pcore, unsigned stream, unsigned *ret_first);
 /* Doorbell of a stream of collectives (G). */
 uint64_t sim_image_cc_doorbell(unsigned nc, unsigned stream);
+
+/* Gives the subgraph's variables their places (sim_image_vars.c). */
+int sim_image_place_vars(const struct kymo_arch *arch, unsigned nc, struct sim_core_image *ci,
+                         struct kymo_err *err) KYMO_MUST_CHECK;
+/* The device address in place of one that names a variable; others stay. A var_id or an offset that the NEFF does not
+ * have is -EPROTO. */
+int sim_image_resolve(const struct kymo_arch *arch, const struct sim_core_image *ci, uint64_t *addr,
+                      struct kymo_err *err) KYMO_MUST_CHECK;
+/* Name of the variable that lies at a device address; NULL: none. */
+const char *sim_image_var_at(const struct kymo_arch *arch, const struct sim_core_image *ci, uint64_t addr);
 
 /* Device address of the doorbell that starts blocks of queue q of physical core nc (G). */
 uint64_t sim_image_doorbell(unsigned nc, size_t q);

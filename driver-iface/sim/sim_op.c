@@ -125,6 +125,8 @@ static int decode_direct2d(const struct kymo_arch *arch, const struct sim_core_i
     d->bytes = elem * n0 * n1;
     d->semaphore = (uint8_t)field(arch, rec, KYMO_F_DMA_SEM);
     d->increment = (uint8_t)field(arch, rec, KYMO_F_DMA_SEM_INC);
+    d->from = sim_image_var_at(arch, ci, field(arch, rec, KYMO_F_SRC_ADDR64));
+    d->to = sim_image_var_at(arch, ci, field(arch, rec, KYMO_F_DST_ADDR64));
     int64_t step0 = 0;
     bool dense = !kymo_layout_get_int(arch, rec, KYMO_F_SRC_STEP0, &step0) || (uint64_t)step0 == elem || n0 == 1;
     uint64_t packets = dense ? n1 : n0 * n1;

@@ -32,7 +32,8 @@ struct sim_dynamic {
     uint16_t engines;
     uint16_t per_engine; /* 1..4096 */
     uint8_t semaphore, increment;
-    uint64_t bytes; /* packet k of n carries bytes / n, the first bytes % n of them one more */
+    const char *from, *to; /* variables that lie at its addresses; NULL: none */
+    uint64_t bytes;        /* packet k of n carries bytes / n, the first bytes % n of them one more */
 };
 
 struct sim_op {

@@ -108,12 +108,11 @@ struct sim_buf sim_program_var(struct sim_program *p, const char *name, const ch
     if (!sim_program_grow(p, (void **)&p->vars, &p->var_cap, p->var_count + 1, VARS_MAX, sizeof *p->vars))
         return (struct sim_buf){0};
     struct var *v = &p->vars[p->var_count++];
-    *v = (struct var){.bytes = bytes, .hbm = p->hbm_used, .buf = new_buf(p)};
+    *v = (struct var){.bytes = bytes, .buf = new_buf(p)};
     (void)snprintf(v->name, sizeof v->name, "%s", name);
     (void)snprintf(v->type, sizeof v->type, "%s", type);
     (void)snprintf(v->shape, sizeof v->shape, "%s", shape);
     (void)snprintf(v->dtype, sizeof v->dtype, "%s", dtype);
-    p->hbm_used += ((uint64_t)bytes + 4095) & ~4095ull;
     return (struct sim_buf){.id = v->buf, .bytes = bytes};
 }
 

@@ -24,13 +24,13 @@ unsigned sim_program_replica_groups(struct sim_program *p, unsigned size)
     return p->layout_count++;
 }
 
-/* The number that the file's variables have; 0 is the state buffer. */
+/* The number that the file's variables have. */
 static uint32_t var_id_of(const struct sim_program *p, struct sim_buf b)
 {
     for (size_t i = 0; i < p->var_count; i++)
         if (p->vars[i].buf == b.id)
-            return (uint32_t)i + 1;
-    return 0;
+            return (uint32_t)i + SIM_FIRST_VAR;
+    return SIM_STATE_BUFFER_VAR;
 }
 
 static bool is_allowed(struct sim_program *p, const struct sim_collective_spec *c)

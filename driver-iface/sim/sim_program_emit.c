@@ -174,6 +174,17 @@ static uint32_t var_of(const struct sim_program *p, uint32_t buf)
     return 0;
 }
 
+/* A transfer's place on the chip as an offset into the state buffer, whose rows lie one pitch apart. */
+static uint64_t chip_address(const struct sim_transfer_spec *t)
+{
+    return kymo_addr64_of_variable((struct kymo_var_ref){SIM_STATE_BUFFER_VAR, t->chip.buf.addr + t->chip.offset});
+}
+
+static uint64_t hbm_address(const struct sim_program *p, const struct sim_transfer_spec *t)
+{
+    return kymo_addr64_of_variable((struct kymo_var_ref){var_of(p, t->var.id) + SIM_FIRST_VAR, t->var_offset});
+}
+
 /* The state buffer as a variable: partition r begins at r * bytes per partition. */
 static void add_block(struct sim_program *p, const struct sim_transfer_spec *t, struct node *n, uint32_t row_bytes)
 {
@@ -200,8 +211,7 @@ static void set_direct(struct sim_program *p, const struct sim_transfer_spec *t,
 {
     const struct kymo_arch *a = p->arch;
     uint64_t pitch = a->sbuf_window / a->sbuf_partitions;
-    uint64_t chip = a->sbuf_base + p->sg * a->core_stride + t->chip.buf.addr + t->chip.offset;
-    uint64_t hbm = a->hbm_base + p->vars[var_of(p, t->var.id)].hbm + t->var_offset;
+    uint64_t chip = chip_address(t), hbm = hbm_address(p, t);
     unsigned element = kymo_dtype_bits(t->chip.dtype) / 8;
     n->amount = 1;
     sim_program_set(p, n, KYMO_F_DMA_SEM_INC, n->amount);

@@ -123,9 +123,13 @@ struct upper {
     char attr_key[32], attr_value[SIM_NAME_MAX]; /* of HLO instructions; "": none */
 };
 
+/* var_id of the state buffer and of the first of a program's own variables. */
+#define SIM_STATE_BUFFER_VAR 0u
+#define SIM_FIRST_VAR 1u
+
 struct var {
     char name[SIM_NAME_MAX], type[16], shape[64], dtype[16];
-    uint64_t bytes, hbm;
+    uint64_t bytes;
     uint32_t buf;
 };
 
@@ -166,7 +170,6 @@ struct sim_program {
 
     uint32_t buf_count;
     uint32_t sbuf_used;
-    uint64_t hbm_used;
     uint32_t psum_buf[8];
     struct var *vars;
     size_t var_count, var_cap;

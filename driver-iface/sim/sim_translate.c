@@ -71,6 +71,26 @@ static int rewrite_trigger(struct translation *t, uint8_t *rec)
     return r < 0 ? kymo_err_set(t->err, r, "WRITE: the layout of %s has no address and value", t->arch->name) : 0;
 }
 
+/* The operands' variables get their addresses. */
+static int rewrite_direct(const struct translation *t, uint8_t *rec)
+{
+    static const enum kymo_field sides[] = {KYMO_F_SRC_ADDR64, KYMO_F_DST_ADDR64};
+    rec[0] = KYMO_OP_DMA_DIRECT2D;
+    for (size_t i = 0; i < sizeof sides / sizeof *sides; i++) {
+        uint64_t addr;
+        if (!kymo_layout_get(t->arch, rec, sides[i], &addr))
+            continue;
+        int r = sim_image_resolve(t->arch, t->ci, &addr, t->err);
+        if (r >= 0)
+            r = kymo_layout_set(t->arch, rec, sides[i], addr);
+        if (r < 0) {
+            kymo_err_prefix(t->err, "PSEUDO_DMA_DIRECT2D");
+            return r;
+        }
+    }
+    return 0;
+}
+
 static int rewrite_branch(const struct translation *t, uint32_t i, uint8_t *rec)
 {
     int64_t target = 0;
@@ -136,8 +156,7 @@ static int rewrite_record(struct translation *t, uint32_t i, uint8_t *rec)
     case KYMO_OP_PSEUDO_DMA_TRIGGER:
         return rewrite_trigger(t, rec);
     case KYMO_OP_PSEUDO_DMA_DIRECT2D:
-        rec[0] = KYMO_OP_DMA_DIRECT2D;
-        return 0;
+        return rewrite_direct(t, rec);
     case KYMO_OP_HALT:
         return rewrite_halt(t, i, rec);
     case KYMO_OP_PSEUDO_TRIGGER_COLLECTIVE:

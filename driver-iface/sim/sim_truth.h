@@ -79,6 +79,7 @@ struct sim_truth_transfer {
     uint32_t block; /* SIM_TRUTH_NONE: dynamic */
     uint32_t run, packets, trigger_row, execution;
     uint64_t bytes, start_ps, end_ps;
+    const char *from, *to; /* variables, of the image; NULL: none */
 };
 uint32_t sim_truth_transfer_begin(struct sim_truth *t, const struct sim_truth_transfer *row);
 void sim_truth_transfer_end(struct sim_truth *t, uint32_t row, uint64_t end_ps, bool complete);

@@ -283,8 +283,8 @@ static void put_packet(struct out *o, const struct writer *w, const struct sim_t
     put(o, "%u\t%u\t%u\t%s\t%s\t", x->pcore, r->engine, q->queue_index, q->name, queue_type(q));
     if (b)
         put(o, "%u", b->id);
-    put(o, "\t%s\t%u\t%u\t%u\t%s\t%s\t%" PRIu64, b ? text(b->function) : "", x->run, r->packet, r->bytes,
-        b ? text(b->neff->from.variable) : "", b ? text(b->neff->to.variable) : "", r->start_ps);
+    put(o, "\t%s\t%u\t%u\t%u\t%s\t%s\t%" PRIu64, b ? text(b->function) : "", x->run, r->packet, r->bytes, text(x->from),
+        text(x->to), r->start_ps);
     put_ps(o, r->end_ps);
     put(o, "\t%u\t%u\t%u\n", r->start_stored, r->end_stored, x->execution);
 }

@@ -23,6 +23,7 @@ struct dma_trigger {           /* a record of a group's spill, in order of time 
     uint64_t start_ps, end_ps; /* 0: not known */
     uint64_t effect_ps;        /* from then on its packets can be there */
     uint32_t set, block;       /* block: DMA_NONE for dynamic ones */
+    uint32_t copy;             /* of dynamic ones; DMA_NONE: their variables are not known */
     uint32_t number;           /* among the triggers of its engine */
     uint16_t dge_engines, dge_per_engine;
     uint8_t kind, pcore, engine;

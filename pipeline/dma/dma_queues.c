@@ -130,28 +130,6 @@ static int name_before(const void *key, const void *v)
     return strcmp(key, (*(const struct neff_var *const *)v)->name);
 }
 
-const char *dma_memory_word(const struct neff_var *var)
-{
-    static const struct {
-        const char *type, *word;
-    } words[] = {
-        {"state-buffer", "SB"}, {"input", "INPUT"},  {"output", "OUTPUT"}, {"file", "WEIGHT"},
-        {"tmp-buf", "DRAM"},    {"pointer", "DRAM"}, {"virtual", "DRAM"},
-    };
-    for (size_t i = 0; var && var->type && i < sizeof words / sizeof *words; i++)
-        if (!strcmp(var->type, words[i].type))
-            return words[i].word;
-    return "";
-}
-
-static enum dma_memory memory_of(const struct neff_var *var)
-{
-    const char *word = dma_memory_word(var);
-    if (!*word)
-        return DMA_MEMORY_UNKNOWN;
-    return strcmp(word, "SB") ? DMA_MEMORY_HBM : DMA_MEMORY_SBUF;
-}
-
 static int block_order(const struct dma_block *x, uint32_t set, uint32_t id, const char *function)
 {
     if (x->set != set)
@@ -271,8 +249,8 @@ static void name_block(struct dma_block *b, const struct dma_set *set, const str
     b->neff = neff;
     b->from_var = find_var(vars, n, neff->from.variable);
     b->to_var = find_var(vars, n, neff->to.variable);
-    b->from = memory_of(b->from_var);
-    b->to = memory_of(b->to_var);
+    b->from = dma_memory_of(b->from_var);
+    b->to = dma_memory_of(b->to_var);
     bool to_side = b->from != DMA_MEMORY_HBM && b->to == DMA_MEMORY_HBM;
     b->variable = to_side ? neff->to.variable : neff->from.variable;
     b->spill = strstr(set->name, "Spill") != NULL;
@@ -406,5 +384,6 @@ void dma_queues_done(struct dma_queues *q)
     kymo_free(q->blocks);
     kymo_free(q->hwqs);
     kymo_free(q->sets);
+    dma_copies_done(&q->copies);
     *q = (struct dma_queues){0};
 }

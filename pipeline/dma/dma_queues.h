@@ -1,7 +1,7 @@
 /*
  * The DMA queues of a profile: which queue set each hardware queue belongs to, what kind of traffic it carries, and how
  * many packets of each block fall to it. From the NTFF's queue usage table, joined with the NEFF's queues and blocks.
- * Immutable after opening.
+ * Immutable after opening, but for the dynamic copies, which the static rows add.
  */
 #ifndef KYMO_PIPELINE_DMA_DMA_QUEUES_H
 #define KYMO_PIPELINE_DMA_DMA_QUEUES_H
@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "pipeline/dma/dma_copies.h"
 #include "pipeline/formulas/totals.h"
 #include "pipeline/input.h"
 
@@ -23,8 +24,6 @@ static inline uint32_t dma_phys(unsigned pcore, unsigned engine, unsigned queue)
 {
     return (pcore * DMA_ENGINES + engine) * DMA_QUEUES + queue;
 }
-
-enum dma_memory { DMA_MEMORY_UNKNOWN, DMA_MEMORY_HBM, DMA_MEMORY_SBUF };
 
 struct dma_set { /* a queue set of def.json (or an instance), on one core of one NEFF */
     uint32_t node;
@@ -67,6 +66,7 @@ struct dma_queues {
     size_t hwq_count, hwq_cap;
     struct dma_block *blocks; /* by set, id, function */
     size_t block_count, block_cap;
+    struct dma_copies copies;
     uint32_t group_count;
 };
 
@@ -82,8 +82,5 @@ uint32_t dma_queues_find_dynamic(const struct dma_queues *q, uint32_t node, unsi
 /* function "": the block outside functions, else the only one of that id. DMA_NONE. */
 uint32_t dma_queues_find_block(const struct dma_queues *q, uint32_t set, uint32_t id, const char *function);
 uint32_t dma_block_share(const struct dma_block *b, uint32_t phys);
-
-/* Word of a memory list, as in DmaPacketAggregated.source: SB, INPUT, OUTPUT, WEIGHT, DRAM; "": unknown. */
-const char *dma_memory_word(const struct neff_var *var);
 
 #endif

@@ -50,6 +50,11 @@ uint32_t dma_rows_key_block(const struct dma_queues *q, uint32_t block)
     return block;
 }
 
+uint32_t dma_rows_key_copy(const struct dma_queues *q, uint32_t copy)
+{
+    return (uint32_t)(q->block_count + (q->set_count + 1) * KEYS_PER_SET) + copy;
+}
+
 uint32_t dma_rows_key_dynamic(const struct dma_queues *q, uint32_t set, enum dma_memory from, enum dma_memory to)
 {
     return (uint32_t)q->block_count + set * KEYS_PER_SET + 1 + (uint32_t)from * MEMORIES + (uint32_t)to;
@@ -197,9 +202,10 @@ static void register_neff(struct dma_rows *t, size_t key, const struct dma_block
     }
 }
 
+static const char *const memory_words[MEMORIES] = {"", "DRAM", "SB"};
+
 static void register_dynamic(struct dma_rows *t, uint32_t set)
 {
-    static const char *const words[MEMORIES] = {"", "DRAM", "SB"};
     for (unsigned from = 0; from < MEMORIES; from++)
         for (unsigned to = 0; to < MEMORIES; to++) {
             size_t key = dma_rows_key_dynamic(t->q, set, (enum dma_memory)from, (enum dma_memory)to);
@@ -208,9 +214,24 @@ static void register_dynamic(struct dma_rows *t, uint32_t set)
             text(t, KYMO_DMA_PACKET_AGGREGATED_OP, key, "copy");
             text(t, KYMO_DMA_PACKET_AGGREGATED_VARIABLE, key, "unknown");
             packet_text(t, KYMO_DMA_PACKET_VARIABLE, key, "unknown");
-            register_memory(t, KYMO_DMA_PACKET_AGGREGATED_SOURCE, key, words[from]);
-            register_memory(t, KYMO_DMA_PACKET_AGGREGATED_DEST, key, words[to]);
+            register_memory(t, KYMO_DMA_PACKET_AGGREGATED_SOURCE, key, memory_words[from]);
+            register_memory(t, KYMO_DMA_PACKET_AGGREGATED_DEST, key, memory_words[to]);
         }
+}
+
+static void register_copy(struct dma_rows *t, uint32_t copy)
+{
+    const struct dma_copy *c = &t->q->copies.list[copy];
+    size_t key = dma_rows_key_copy(t->q, copy);
+    register_empty(t, key);
+    register_set(t, key, &t->q->sets[c->set]);
+    text(t, KYMO_DMA_PACKET_AGGREGATED_OP, key, "copy");
+    text(t, KYMO_DMA_PACKET_AGGREGATED_VARIABLE, key, c->variable);
+    packet_text(t, KYMO_DMA_PACKET_VARIABLE, key, c->variable);
+    register_memory(t, KYMO_DMA_PACKET_AGGREGATED_SOURCE, key,
+                    c->from_var ? dma_memory_word(c->from_var) : memory_words[c->from]);
+    register_memory(t, KYMO_DMA_PACKET_AGGREGATED_DEST, key,
+                    c->to_var ? dma_memory_word(c->to_var) : memory_words[c->to]);
 }
 
 static void register_keys(struct dma_rows *t)
@@ -231,6 +252,8 @@ static void register_keys(struct dma_rows *t)
             packet_text(t, KYMO_DMA_PACKET_VARIABLE, key, "unknown");
         register_dynamic(t, s);
     }
+    for (uint32_t c = 0; c < t->q->copies.count && t->r == 0; c++)
+        register_copy(t, c);
     register_empty(t, dma_rows_key_stray(t->q, DMA_NONE));
     packet_text(t, KYMO_DMA_PACKET_QUEUE_TYPE, dma_rows_key_stray(t->q, DMA_NONE), "unknown");
     for (uint32_t p = 0; p < DMA_PHYS_MAX && t->r == 0; p++) {
@@ -274,7 +297,7 @@ int dma_rows_open(const char *dir, const struct parquet_options *opt, const stru
         return kymo_err_set(err, -ENOMEM, "no memory for the DMA tables");
     t->in = in;
     t->q = q;
-    t->keys = q->block_count + (q->set_count + 1) * KEYS_PER_SET;
+    t->keys = q->block_count + (q->set_count + 1) * KEYS_PER_SET + q->copies.count;
     t->err = err ? err : &own;
     t->r = parquet_writer_open(dir, kymo_schema_table(KYMO_T_DMA_PACKET), opt, &t->packet_writer, err);
     if (t->r == 0)

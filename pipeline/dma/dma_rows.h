@@ -10,9 +10,10 @@
 
 struct dma_rows;
 
-/* Keys: a block; a dynamic transfer of a set by its two memories; a packet of a set that belongs to no transfer; a
- * packet of an unknown queue. */
+/* Keys: a block; a dynamic transfer by what it copies, or, where it names no variable, of a set by its two memories; a
+ * packet of a set that belongs to no transfer; a packet of an unknown queue. */
 uint32_t dma_rows_key_block(const struct dma_queues *q, uint32_t block);
+uint32_t dma_rows_key_copy(const struct dma_queues *q, uint32_t copy);
 uint32_t dma_rows_key_dynamic(const struct dma_queues *q, uint32_t set, enum dma_memory from, enum dma_memory to);
 uint32_t dma_rows_key_stray(const struct dma_queues *q,
                             uint32_t set); /* DMA_NONE: the usage table does not name the queue */

@@ -21,6 +21,7 @@ struct dma_transfer {
     uint32_t group;
     uint32_t key;         /* the caller's: which columns it has */
     uint32_t set, block;  /* DMA_NONE: none */
+    uint32_t copy;        /* of a dynamic one; DMA_NONE: its variables are not known */
     uint16_t dge_engines; /* of a dynamic one, as its trigger has them */
     uint8_t dge_group;
     uint64_t expected;  /* packets; 0: not known */

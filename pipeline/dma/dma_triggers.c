@@ -36,6 +36,7 @@ static int append_gap(struct collect *c, unsigned pcore, unsigned engine, uint64
                               .effect_ps = ps,
                               .set = DMA_NONE,
                               .block = DMA_NONE,
+                              .copy = DMA_NONE,
                               .pcore = (uint8_t)pcore,
                               .engine = (uint8_t)engine};
     for (uint32_t s = 0; s < c->j->queues.set_count; s++) {
@@ -67,6 +68,7 @@ static int add_trigger(struct collect *c, const struct instr_event *e, uint32_t 
         .effect_ps = effect_of(arch, e),
         .set = row->set,
         .block = row->block,
+        .copy = row->copy,
         .number = number,
         .kind = DMA_TRIGGER_BLOCK,
         .pcore = e->pcore,

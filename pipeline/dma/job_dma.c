@@ -30,6 +30,7 @@ struct pass {
     bool *assigned;             /* assigns[i] is in use */
     int64_t next_id;
     uint64_t strays, unnamed, wrong_bytes, packets, total;
+    uint64_t dynamic, nameless; /* transfers with a DGE record; those of them that name no variable */
     size_t hint;
 };
 
@@ -75,7 +76,10 @@ static int write_transfer(void *ctx, const struct dma_transfer *t, bool complete
     const struct dma_block *b = t->block == DMA_NONE ? NULL : &j->queues.blocks[t->block];
     if (complete && b && b->neff && b->neff->bytes && b->neff->bytes != t->bytes)
         p->wrong_bytes++;
-    summary_transfer(j->summary, t->block, t->start, t->end, t->bytes);
+    summary_transfer(j->summary, t->block, t->copy, t->start, t->end, t->bytes);
+    bool dynamic = t->block == DMA_NONE && t->trigger_number != UINT32_MAX;
+    p->dynamic += dynamic;
+    p->nameless += dynamic && t->copy == DMA_NONE;
     j->result->transfers++;
     int r = consumers_transfer(j->consumers, &(struct consumer_transfer){*t, complete}, err);
     if (r < 0 || t->trigger_number == UINT32_MAX)
@@ -86,9 +90,10 @@ static int write_transfer(void *ctx, const struct dma_transfer *t, bool complete
 
 static uint32_t row_key_of(const struct dma_queues *q, const struct dma_trigger *t)
 {
-    return t->kind == DMA_TRIGGER_BLOCK
-               ? dma_rows_key_block(q, t->block)
-               : dma_rows_key_dynamic(q, t->set, (enum dma_memory)t->from, (enum dma_memory)t->to);
+    if (t->kind == DMA_TRIGGER_BLOCK)
+        return dma_rows_key_block(q, t->block);
+    return t->copy != DMA_NONE ? dma_rows_key_copy(q, t->copy)
+                               : dma_rows_key_dynamic(q, t->set, (enum dma_memory)t->from, (enum dma_memory)t->to);
 }
 
 static struct dma_transfer transfer_of(const struct pass *p, const struct dma_trigger *t, uint64_t entry,
@@ -102,6 +107,7 @@ static struct dma_transfer transfer_of(const struct pass *p, const struct dma_tr
         .key = row_key_of(q, t),
         .set = t->set,
         .block = block ? t->block : DMA_NONE,
+        .copy = block ? DMA_NONE : t->copy,
         .dge_engines = t->dge_engines,
         .dge_group = t->dge_group,
         .expected = dma_trigger_packets(t, q),
@@ -212,6 +218,7 @@ static int take_alone(struct pass *p, const struct source *s, const struct dma_e
         .key = row->key,
         .set = flow->set,
         .block = DMA_NONE,
+        .copy = DMA_NONE,
         .expected = 1,
         .queue_idx = e->queue,
         .pcore = s->pcore,
@@ -382,6 +389,12 @@ static void explain(const struct pass *p)
                      "unknown, and HBM and SBUF bytes are lower bounds; set NEURON_RT_ENABLE_DGE_NOTIFICATIONS=1 for "
                      "the capture",
                      (unsigned long long)p->unnamed);
+    if (p->nameless)
+        warnings_add(w, "DMA names",
+                     "%llu of %llu dynamic transfers with DGE notifications have variable unknown: the NEFF has no "
+                     "record of the instruction that issued them, or its operand is in a register or a table or is a "
+                     "plain address instead of a variable's number; they are not in TensorInfo's loads",
+                     (unsigned long long)p->nameless, (unsigned long long)p->dynamic);
     if (p->strays)
         warnings_add(w, "DMA transfers",
                      "%llu DMA packets belong to no transfer: their trigger is not in the trace, its block is not "

@@ -40,25 +40,31 @@ static int add_row(struct statics *s, struct static_row row, struct kymo_err *er
 }
 
 /* A PSEUDO_DMA_TRIGGER became a WRITE; its compiler record names the queue and the block. */
-static void find_trigger(struct statics *s, struct static_row *row, const uint8_t *compiler)
+static int find_trigger(struct statics *s, struct static_row *row, const uint8_t *rec, const uint8_t *compiler,
+                        struct kymo_err *err)
 {
     const struct kymo_arch *arch = s->in->arch;
     uint32_t node = row->program->node;
     if (row->opcode == KYMO_OP_DMA_DIRECT2D) {
         row->trigger = STATICS_TRIGGER_DYNAMIC;
         row->set = dma_queues_find_dynamic(s->queues, node, row->pcore, (enum kymo_engine)row->engine);
-        return;
+        if (row->set == DMA_NONE)
+            return 0;
+        return dma_copies_add(&s->queues->copies, arch, row->program->subgraph, row->set, compiler,
+                              statics_memory_at(arch, rec, KYMO_F_SRC_ADDR64),
+                              statics_memory_at(arch, rec, KYMO_F_DST_ADDR64), &row->copy, err);
     }
     char queue[64];
     uint64_t block;
     if (!compiler || compiler[0] != KYMO_OP_PSEUDO_DMA_TRIGGER ||
         !kymo_layout_get_chars(arch, compiler, KYMO_F_QUEUE_NAME, queue, sizeof queue) ||
         !kymo_layout_get(arch, compiler, KYMO_F_BLOCK_ID, &block))
-        return;
+        return 0;
     row->trigger = STATICS_TRIGGER_BLOCK;
     row->set = dma_queues_find_set(s->queues, node, row->pcore, queue);
     if (row->set != DMA_NONE)
         row->block = dma_queues_find_block(s->queues, row->set, (uint32_t)block, "");
+    return 0;
 }
 
 static int add_slot(struct statics *s, struct statics_space *space, unsigned pcore, unsigned engine, uint32_t pc,
@@ -80,8 +86,11 @@ static int add_slot(struct statics *s, struct statics_space *space, unsigned pco
         .setup = op && op->setup,
         .set = DMA_NONE,
         .block = DMA_NONE,
+        .copy = DMA_NONE,
     };
-    find_trigger(s, &row, program_compiler_record(p, slot));
+    int r = find_trigger(s, &row, rec, program_compiler_record(p, slot), err);
+    if (r < 0)
+        return r;
     space->by_slot[slot] = (uint32_t)s->count;
     return add_row(s, row, err);
 }
@@ -131,7 +140,8 @@ static int add_outside(struct statics *s, struct statics_space *space, unsigned 
                                  .pcore = (uint8_t)pcore,
                                  .engine = (uint8_t)engine,
                                  .set = DMA_NONE,
-                                 .block = DMA_NONE};
+                                 .block = DMA_NONE,
+                                 .copy = DMA_NONE};
         int r = add_row(s, row, err);
         if (r < 0)
             return r;
@@ -178,8 +188,8 @@ static void warn_unknown(const struct statics *s, struct warnings *w)
     }
 }
 
-int statics_open(struct statics *s, const struct input *in, const struct programs *programs,
-                 const struct dma_queues *queues, const struct scan *scan, struct warnings *w, struct kymo_err *err)
+int statics_open(struct statics *s, const struct input *in, const struct programs *programs, struct dma_queues *queues,
+                 const struct scan *scan, struct warnings *w, struct kymo_err *err)
 {
     *s = (struct statics){.in = in, .queues = queues, .nodes = in->node_count};
     s->spaces = KYMO_NEW_ARRAY(struct statics_space, space_count(s));

@@ -27,6 +27,7 @@ struct static_row {
     bool setup;          /* left out of total_exec_time */
     uint8_t trigger;     /* enum statics_trigger */
     uint32_t set, block; /* of the trigger; DMA_NONE */
+    uint32_t copy;       /* of a dynamic one; DMA_NONE: its variables are not known */
 };
 
 /* What the operands say, and for triggers the block. */
@@ -53,16 +54,15 @@ struct statics_space; /* one (node, core, engine) */
 
 struct statics {
     const struct input *in;
-    const struct dma_queues *queues;
+    struct dma_queues *queues;
     struct static_row *rows;
     size_t count, cap;
     struct statics_space *spaces;
     size_t nodes;
 };
 
-int statics_open(struct statics *s, const struct input *in, const struct programs *programs,
-                 const struct dma_queues *queues, const struct scan *scan, struct warnings *w,
-                 struct kymo_err *err) KYMO_MUST_CHECK;
+int statics_open(struct statics *s, const struct input *in, const struct programs *programs, struct dma_queues *queues,
+                 const struct scan *scan, struct warnings *w, struct kymo_err *err) KYMO_MUST_CHECK;
 void statics_done(struct statics *s);
 
 /* A place in one engine's stream. */

@@ -68,6 +68,14 @@ size_t timeline_at(const struct timeline *t, uint64_t ps, size_t *hint)
     return i;
 }
 
+size_t timeline_runs(const struct timeline *t, uint32_t node)
+{
+    size_t runs = 0;
+    for (size_t i = 0; i < t->count; i++)
+        runs += t->execs[i].node == node;
+    return runs ? runs : 1;
+}
+
 uint32_t timeline_node(const struct timeline *t, uint64_t ps, size_t *hint)
 {
     if (t->only != TIMELINE_NO_NODE)

@@ -37,6 +37,8 @@ void timeline_done(struct timeline *t);
  * times of one caller seldom go back. SIZE_MAX: there is no timeline.
  */
 size_t timeline_at(const struct timeline *t, uint64_t ps, size_t *hint);
+/* Executions of a node; 1 when the timeline tells of none. */
+size_t timeline_runs(const struct timeline *t, uint32_t node);
 /* Node of a record at ps. */
 uint32_t timeline_node(const struct timeline *t, uint64_t ps, size_t *hint);
 /* Counts one row for the execution at ps. */

@@ -89,7 +89,7 @@ int summary_open(const char *dir, const struct statics *statics, struct summary 
     totals_busy_init(&s->cc_instructions, SUMMARY_OPEN_MAX, NULL, NULL);
     if (r == 0)
         r = spill_open(dir, sizeof(struct span), &s->cc_active.spill, err);
-    s->loads = KYMO_NEW_ARRAY(struct summary_load, statics->queues->block_count + 1);
+    s->loads = KYMO_NEW_ARRAY(struct summary_load, statics->queues->block_count + statics->queues->copies.count + 1);
     if (r == 0 && !s->loads)
         r = kymo_err_set(err, -ENOMEM, "no memory for the blocks' sums");
     if (r < 0) {
@@ -222,14 +222,15 @@ int summary_cc_instruction(struct summary *s, int64_t start, int64_t end, int64_
     return 0;
 }
 
-void summary_transfer(struct summary *s, uint32_t block, int64_t start, int64_t end, uint64_t bytes)
+void summary_transfer(struct summary *s, uint32_t block, uint32_t copy, int64_t start, int64_t end, uint64_t bytes)
 {
     s->transfers++;
     s->transfer_bytes += bytes;
     s->transfer_time += end - start;
-    if (block != DMA_NONE) {
-        s->loads[block].transfers++;
-        s->loads[block].bytes += bytes;
+    if (block != DMA_NONE || copy != DMA_NONE) {
+        size_t at = block != DMA_NONE ? block : s->statics->queues->block_count + copy;
+        s->loads[at].transfers++;
+        s->loads[at].bytes += bytes;
     }
 }
 

@@ -35,7 +35,8 @@ struct summary_flow {
 };
 int summary_packet(struct summary *s, struct summary_flow flow, int64_t start, int64_t end, uint64_t bytes,
                    struct kymo_err *err) KYMO_MUST_CHECK;
-void summary_transfer(struct summary *s, uint32_t block, int64_t start, int64_t end, uint64_t bytes);
+/* block or copy (of queues.copies), DMA_NONE: what was copied is not known. */
+void summary_transfer(struct summary *s, uint32_t block, uint32_t copy, int64_t start, int64_t end, uint64_t bytes);
 /* In order of start each. */
 int summary_collective(struct summary *s, int64_t start, int64_t end, struct kymo_err *err) KYMO_MUST_CHECK;
 int summary_cc_instruction(struct summary *s, int64_t start, int64_t end, int64_t wait,
@@ -43,11 +44,11 @@ int summary_cc_instruction(struct summary *s, int64_t start, int64_t end, int64_
 /* Notices of execution start and stop, and the span of all records. */
 struct totals_run *summary_run(struct summary *s);
 
-/* How often a block was transferred, and its bytes. */
+/* How often a block or copy was transferred, and its bytes. */
 struct summary_load {
     uint64_t transfers, bytes;
 };
-const struct summary_load *summary_loads(const struct summary *s); /* by block */
+const struct summary_load *summary_loads(const struct summary *s); /* by block; copies behind */
 
 /* Writes the three tables; opt is for ActiveTime, which may be large. */
 int summary_write(struct summary *s, const struct input *in, const struct timeline *timeline,

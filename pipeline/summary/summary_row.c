@@ -67,11 +67,8 @@ static int64_t sum_macs(const struct input *in, const struct timeline *t)
     int64_t macs = -1;
     for (uint32_t n = 0; n < in->node_count; n++) {
         int64_t one = in->nodes[n].neff ? neff_mac_count(in->nodes[n].neff) : -1;
-        int64_t runs = 0;
-        for (size_t i = 0; i < t->count; i++)
-            runs += t->execs[i].node == n;
         if (one >= 0)
-            macs = (macs < 0 ? 0 : macs) + one * (runs ? runs : 1);
+            macs = (macs < 0 ? 0 : macs) + one * (int64_t)timeline_runs(t, n);
     }
     return macs;
 }

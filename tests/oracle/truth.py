@@ -202,6 +202,54 @@ def check_transfers(p, packets):
             sum(members[r["id"]] != r["transfer_bytes"] for r in got))
 
 
+STATE_BUFFER = "state_buffer_0"  # the variable that is the chip's memory
+
+
+def variable_of(row):
+    """The tensor of a true packet: the side in HBM, of two the source."""
+    return row["variable_to"] if row["variable_from"] in ("", STATE_BUFFER) and row["variable_to"] else row["variable_from"]
+
+
+def check_names(p):
+    """Which tensor every packet moved, and how often each tensor was loaded into SBUF."""
+    named = p.facts["dge_notifications"] == "1"
+    dynamic = {"software_dynamic", "hardware_dynamic"}
+    names = lambda kind, name: name if named or kind not in dynamic else "unknown"
+    true = [r for r in p.true("dma_packets") if whole(r)]
+    want = Counter((int(r["pcore_idx"]), int(r["engine_idx"]), int(r["queue_idx"]), p.ts(r["start_ps"]), p.ts(r["end_ps"]),
+                    names(r["queue_type"], variable_of(r))) for r in true)
+    p.equal("packets without a true variable", 0, sum(not variable_of(r) for r in true))
+    got = p.rows("DmaPacket", ["pcore_idx", "engine_idx", "queue_idx", "start_ts", "end_ts", "variable", "packet_aggregation_id"])
+    # After a loss it is not known which transfer some packets belong to.
+    whole_profile = all(int(r["dropped"]) == 0 for r in p.true("rings"))
+    placed = [r for r in got if r["packet_aggregation_id"] != -1]
+    mine = Counter((r["pcore_idx"] or 0, r["engine_idx"], r["queue_idx"], r["start_ts"], r["end_ts"], r["variable"]) for r in placed)
+    p.equal("DmaPacket.variable", [], list((mine - want).items())[:SHOWN])
+    if whole_profile:
+        p.equal("packets of no transfer", 0, len(got) - len(placed))
+    check_loads(p, named, dynamic, whole_profile)
+
+
+def check_loads(p, named, dynamic, whole_profile):
+    loads, transfers = Counter(), defaultdict(set)
+    for r in p.true("dma_packets"):
+        if r["variable_to"] == STATE_BUFFER and (named or r["queue_type"] not in dynamic):
+            tensor = (int(r["pcore_idx"]), r["variable_from"])
+            loads[tensor] += int(r["bytes"])
+            transfers[tensor].add((r["queue_name"], r["block_id"], r["function"], r["run"], r["execution"]))
+    runs = max(1, int(p.facts["executions"]))
+    cut = any(r["complete"] != "1" for r in p.true("dma_transfers"))
+    for row in rows_of(p.tables, "TensorInfo"):
+        tensor = (row["pcore_idx"] or 0, row["variable_name"])
+        size, count = row["load_to_sbuf_total_size_bytes"], row["load_to_sbuf_dma_count"]
+        if whole_profile and not cut:
+            p.equal(f"loads of {tensor}", (loads[tensor], len(transfers[tensor])), (size, count))
+        elif size > loads[tensor] or count > len(transfers[tensor]):
+            p.equal(f"loads of {tensor} at most", (loads[tensor], len(transfers[tensor])), (size, count))
+        p.equal(f"repeated loads of {tensor}", True,
+                math.isclose(row["load_to_sbuf_repeat_factor"], size / row["size"] / runs, rel_tol=1e-6))
+
+
 def check_host_dma(p):
     true = [r for r in p.true("host_dma") if whole(r)]
     got = rows_of(p.tables, "HostDmaTransfer")
@@ -623,7 +671,7 @@ def compare(tables, truth):
     """All differences between the tables of a profile and its truth."""
     p = Profile(tables, truth)
     for check in (check_throttles, check_errors,
-                  check_ledger, check_instructions, check_packets, check_host_dma, check_semaphores, check_partials, check_memory,
+                  check_ledger, check_instructions, check_packets, check_names, check_host_dma, check_semaphores, check_partials, check_memory,
                   check_series, check_flow, check_wait_causes, hierarchy.check, check_collectives, check_barriers,
                   check_active):
         check(p)

@@ -243,11 +243,12 @@ static uint64_t get(const struct machine *m, const uint8_t *rec, enum kymo_field
 
 static void direct(struct machine *m, struct engine *e, const uint8_t *rec, int number)
 {
-    unsigned core;
-    uint64_t offset;
-    bool to_chip = kymo_arch_region(m->arch, get(m, rec, KYMO_F_DST_ADDR64), &core, &offset) == KYMO_REGION_SBUF;
-    if (!to_chip)
-        (void)kymo_arch_region(m->arch, get(m, rec, KYMO_F_SRC_ADDR64), &core, &offset);
+    struct kymo_var_ref from = {0}, to = {0};
+    if (!kymo_addr64_variable(get(m, rec, KYMO_F_SRC_ADDR64), &from) ||
+        !kymo_addr64_variable(get(m, rec, KYMO_F_DST_ADDR64), &to) || !from.var_id == !to.var_id)
+        trouble(m, "a copy does not name the state buffer and a variable", number, e->pc, 0);
+    bool to_chip = !to.var_id; /* the state buffer's number */
+    uint64_t offset = to_chip ? to.offset : from.offset;
     unsigned inc = (unsigned)get(m, rec, KYMO_F_DMA_SEM_INC);
     start_transfer(m, e, number, (unsigned)get(m, rec, KYMO_F_DMA_SEM), inc, inc, to_chip, offset,
                    get(m, rec, KYMO_F_SRC_ELEM) * get(m, rec, KYMO_F_SRC_COUNT0));

@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "arch/layout.h"
+#include "arch/opcode.h"
 #include "base/alloc.h"
 #include "base/file.h"
 #include "formats/ntff/ntff_writer.h"
@@ -417,13 +419,63 @@ static void test_ring_open_at_start(void **state)
     assert_true(e[1].start_ps == 20 && e[1].end_ps == 21);
 }
 
+static uint32_t copy_between(struct dma_copies *c, const struct neff_subgraph *sg, uint64_t from, uint64_t to,
+                             enum dma_memory from_memory, enum dma_memory to_memory)
+{
+    const struct kymo_arch *arch = kymo_arch_get(KYMO_GEN_TRN2);
+    uint8_t rec[KYMO_INSTR_SIZE];
+    uint32_t ret = 0;
+    kymo_instr_init(rec, KYMO_OP_PSEUDO_DMA_DIRECT2D);
+    assert_int_equal(kymo_layout_set(arch, rec, KYMO_F_SRC_ADDR64, from), 0);
+    assert_int_equal(kymo_layout_set(arch, rec, KYMO_F_DST_ADDR64, to), 0);
+    assert_int_equal(dma_copies_add(c, arch, sg, 3, rec, from_memory, to_memory, &ret, NULL), 0);
+    return ret;
+}
+
+/* The tensor that a dynamic DMA names, and what names none. */
+static void test_copies(void **state)
+{
+    (void)state;
+    const struct neff_var vars[] = {{.name = "in", .type = "input", .var_id = 0, .size = 4096},
+                                    {.name = "out", .type = "output", .var_id = 1, .size = 4096},
+                                    {.name = "sbuf", .type = "state-buffer", .var_id = 2, .size = 4096}};
+    const struct neff_subgraph sg = {.vars = vars, .var_count = 3};
+    const uint64_t in = kymo_addr64_of_variable((struct kymo_var_ref){0, 64});
+    const uint64_t out = kymo_addr64_of_variable((struct kymo_var_ref){1, 0});
+    const uint64_t sbuf = kymo_addr64_of_variable((struct kymo_var_ref){2, 0});
+    const uint64_t other = kymo_addr64_of_variable((struct kymo_var_ref){9, 0}), table = 0x2000000100000000;
+    struct dma_copies c = {0};
+    assert_int_equal(copy_between(&c, &sg, in, sbuf, DMA_MEMORY_HBM, DMA_MEMORY_SBUF), 0);
+    assert_string_equal(c.list[0].variable, "in");
+    assert_ptr_equal(c.list[0].to_var, &vars[2]);
+    assert_int_equal(copy_between(&c, &sg, sbuf, out, DMA_MEMORY_UNKNOWN, DMA_MEMORY_UNKNOWN), 1);
+    assert_string_equal(c.list[1].variable, "out");
+    assert_true(c.list[1].from == DMA_MEMORY_SBUF && c.list[1].to == DMA_MEMORY_HBM);
+    assert_int_equal(copy_between(&c, &sg, in, sbuf, DMA_MEMORY_HBM, DMA_MEMORY_SBUF), 0);
+    /* The chip's side may have number 0 whatever variable that is. */
+    assert_int_equal(copy_between(&c, &sg, in, in, DMA_MEMORY_HBM, DMA_MEMORY_SBUF), 2);
+    assert_string_equal(c.list[2].variable, "in");
+    assert_null(c.list[2].to_var);
+    assert_int_equal(copy_between(&c, &sg, table, sbuf, DMA_MEMORY_HBM, DMA_MEMORY_SBUF), DMA_NONE);
+    assert_int_equal(copy_between(&c, &sg, other, sbuf, DMA_MEMORY_HBM, DMA_MEMORY_SBUF), DMA_NONE);
+    assert_int_equal(copy_between(&c, &sg, 0x1000, sbuf, DMA_MEMORY_HBM, DMA_MEMORY_SBUF), DMA_NONE);
+    assert_int_equal(copy_between(&c, NULL, in, sbuf, DMA_MEMORY_HBM, DMA_MEMORY_SBUF), DMA_NONE);
+    assert_int_equal(c.count, 3);
+    dma_copies_done(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vectors),   cmocka_unit_test(test_follow),
-        cmocka_unit_test(test_resync),    cmocka_unit_test(test_lost_triggers),
-        cmocka_unit_test(test_early),     cmocka_unit_test(test_ring_fifo),
-        cmocka_unit_test(test_ring_loss), cmocka_unit_test(test_ring_open_at_start),
+        cmocka_unit_test(test_vectors),
+        cmocka_unit_test(test_follow),
+        cmocka_unit_test(test_resync),
+        cmocka_unit_test(test_lost_triggers),
+        cmocka_unit_test(test_early),
+        cmocka_unit_test(test_ring_fifo),
+        cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_ring_loss),
+        cmocka_unit_test(test_ring_open_at_start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -341,6 +341,28 @@ static void test_dma(void **state)
     assert_int_equal(kymo_instr_dma_bytes(a, rec), 0);
 }
 
+static void test_dma_variables(void **state)
+{
+    (void)state;
+    const struct kymo_arch *a = kymo_arch_find("trn2");
+    struct kymo_var_ref ref = {7, 7};
+    assert_false(kymo_addr64_variable(0x2080000000, &ref));       /* a device address */
+    assert_false(kymo_addr64_variable(0x2000000500000040, &ref)); /* a table's entry */
+    assert_false(kymo_addr64_variable(0x2800000500000003, &ref)); /* and an offset in a register */
+    assert_false(kymo_addr64_variable(0x9000000500000003, &ref)); /* a register */
+    assert_true(ref.var_id == 7 && ref.offset == 7);
+    uint64_t addr = kymo_addr64_of_variable((struct kymo_var_ref){0x123456, 0x89ABCDEF});
+    assert_true(addr == 0x1012345689ABCDEF);
+    assert_true(kymo_addr64_variable(addr, &ref) && ref.var_id == 0x123456 && ref.offset == 0x89ABCDEF);
+    assert_true(kymo_addr64_variable(addr | (uint64_t)KYMO_ADDR64_SHAPE_REGISTER << 56, &ref));
+    uint8_t rec[KYMO_INSTR_SIZE];
+    kymo_instr_init(rec, KYMO_OP_PSEUDO_DMA_DIRECT2D);
+    set(a, rec, KYMO_F_SRC_ADDR64, kymo_addr64_of_variable((struct kymo_var_ref){3, 0x200}));
+    set(a, rec, KYMO_F_DST_ADDR64, 0x2000000500000040);
+    check_text(rec, "src_var_id=3 src_offset=0x200 src_pattern=[0,0][0,0] src_size=0 dst=0x2000000500000040 "
+                    "dst_pattern=[0,0][0,0] dst_size=0 semaphore=0 inc=0");
+}
+
 /* Text is cut, never overrun, at every length. */
 static void test_text_is_cut(void **state)
 {
@@ -395,6 +417,7 @@ int main(void)
         cmocka_unit_test(test_event_semaphore),
         cmocka_unit_test(test_other_text),
         cmocka_unit_test(test_dma),
+        cmocka_unit_test(test_dma_variables),
         cmocka_unit_test(test_text_is_cut),
         cmocka_unit_test(test_words),
     };

@@ -183,6 +183,46 @@ static void test_refusals(void **state)
     refuse(s, -EPROTO, "mode not known");
 }
 
+static uint8_t *copy_of(struct sample *s, struct kymo_var_ref from, struct kymo_var_ref to)
+{
+    s->queues = "\"qSyncDyn\":{\"type\":\"dynamic\",\"owner\":\"sp\",\"num_queues\":4}";
+    uint8_t *rec = sample_op(s, KYMO_ENGINE_SYNC, KYMO_OP_PSEUDO_DMA_DIRECT2D);
+    sample_set(s, rec, KYMO_F_SRC_ELEM, 64);
+    sample_set(s, rec, KYMO_F_SRC_ADDR64, kymo_addr64_of_variable(from));
+    sample_set(s, rec, KYMO_F_DST_ADDR64, kymo_addr64_of_variable(to));
+    return rec;
+}
+
+/* The sample has no variables: places are given by hand. */
+static void test_variables(void **state)
+{
+    (void)state;
+    const struct neff_var vars[] = {{.name = "late", .type = "output", .var_id = 2, .size = 100},
+                                    {.name = "sbuf", .type = "state-buffer", .var_id = 0, .size = 1u << 24},
+                                    {.name = "first", .type = "input", .var_id = 1, .size = 5000}};
+    const struct neff_subgraph sg = {.vars = vars, .var_count = 3};
+    struct sim_core_image ci = {.subgraph = &sg};
+    struct kymo_err err = {0};
+    assert_int_equal(sim_image_place_vars(arch, 1, &ci, NULL), 0);
+    uint64_t addr = kymo_addr64_of_variable((struct kymo_var_ref){2, 99});
+    assert_int_equal(sim_image_resolve(arch, &ci, &addr, NULL), 0);
+    assert_true(addr == arch->hbm_base + 8192 + 99);
+    assert_string_equal(sim_image_var_at(arch, &ci, addr), "late");
+    assert_null(sim_image_var_at(arch, &ci, addr + 1));
+    addr = kymo_addr64_of_variable((struct kymo_var_ref){0, 64});
+    assert_int_equal(sim_image_resolve(arch, &ci, &addr, NULL), 0);
+    assert_true(addr == arch->sbuf_base + arch->core_stride + 64);
+    assert_string_equal(sim_image_var_at(arch, &ci, addr), "sbuf");
+    assert_int_equal(sim_image_resolve(arch, &ci, &addr, NULL), 0); /* an address stays */
+    assert_true(addr == arch->sbuf_base + arch->core_stride + 64);
+    addr = kymo_addr64_of_variable((struct kymo_var_ref){1, 5000});
+    assert_int_equal(sim_image_resolve(arch, &ci, &addr, &err), -EPROTO);
+    kymo_free(ci.vars);
+    struct sample *s = sample_new(arch);
+    (void)copy_of(s, (struct kymo_var_ref){77, 0}, (struct kymo_var_ref){77, 0});
+    refuse(s, -EPROTO, "PSEUDO_DMA_DIRECT2D: byte 0 of variable 77");
+}
+
 static void test_two_cores(void **state)
 {
     (void)state;
@@ -242,7 +282,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_labels_and_branches), cmocka_unit_test(test_trigger_becomes_write),
         cmocka_unit_test(test_blocks_over_engines), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_two_cores),           cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_variables),           cmocka_unit_test(test_two_cores),
+        cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
