@@ -108,7 +108,7 @@ static int read_status(struct job *j, struct kymo_err *err)
         if (j->scan.rings[i].ring.kind != NTFF__RING_KIND__RING_INFER_STATUS)
             continue;
         struct ring_io io;
-        ring_io_init(&io, j->in->ntff, i);
+        ring_io_init(&io, j->in->ntff, i, &j->scan.rings[i].times);
         const uint8_t *rec;
         size_t n;
         int r;

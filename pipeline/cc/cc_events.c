@@ -98,7 +98,7 @@ static int run(struct job *j, struct met_waits **waits, struct cursor *cursors, 
             struct cursor *c = &cursors[count++];
             *c = (struct cursor){.ring = &j->scan.rings[i], .index = i, .axi = axi};
             c->waits = axi ? NULL : waits_of(j, waits, c->ring);
-            ring_io_init(&c->io, j->in->ntff, i);
+            ring_io_init(&c->io, j->in->ntff, i, &c->ring->times);
             r = advance(c, err);
         }
     struct parquet_row *row = NULL;

@@ -53,7 +53,7 @@ int cc_instrs_open(const struct job *j, struct cc_instrs **ret, struct kymo_err 
         c->ring = &j->scan.rings[i];
         c->index = (uint32_t)i;
         c->dropped = ledger_lost(c->ring, &lost) && lost;
-        ring_io_init(&c->io, j->in->ntff, i);
+        ring_io_init(&c->io, j->in->ntff, i, &c->ring->times);
         pair_init(&c->pair);
     }
     *ret = s;

@@ -73,7 +73,7 @@ int cc_notices_collect(struct job *j, size_t ring, struct spill *to, struct kymo
 {
     struct walk w = {.j = j, .ring = &j->scan.rings[ring], .to = to};
     struct ring_io io;
-    ring_io_init(&io, j->in->ntff, ring);
+    ring_io_init(&io, j->in->ntff, ring, &w.ring->times);
     const uint8_t *bytes;
     size_t n = 0;
     int r = 0;

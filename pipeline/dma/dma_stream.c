@@ -60,7 +60,7 @@ int dma_stream_open(const struct input *in, const struct scan *scan, size_t ring
     struct dma_stream *s = KYMO_NEW(struct dma_stream);
     if (!s)
         return kymo_err_set(err, -ENOMEM, "no memory for a DMA ring");
-    ring_io_init(&s->io, in->ntff, ring);
+    ring_io_init(&s->io, in->ntff, ring, &scan->rings[ring].times);
     s->ring = &scan->rings[ring];
     s->clock = s->ring->clocks.by_type[2];
     s->open_kind = in->arch->dma_open;

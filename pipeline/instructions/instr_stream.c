@@ -102,7 +102,7 @@ static bool wanted(const struct input *in, const struct scan_ring *r)
 static int open_source(struct instr_stream *s, uint32_t ring, struct kymo_err *err)
 {
     struct source *source = &s->sources[s->source_count++];
-    ring_io_init_shared(&source->io, s->in->ntff, ring);
+    ring_io_init_shared(&source->io, s->in->ntff, ring, &s->scan->rings[ring].times);
     source->indexes = KYMO_NEW_ARRAY(struct index, RING_IO_SLOTS);
     if (!source->indexes)
         return kymo_err_set(err, -ENOMEM, "no memory for the instruction stream");

@@ -36,6 +36,19 @@ static void tell_errors(const struct scan_ring *r, const char *label, struct war
                       "Error");
 }
 
+static void tell_times(const struct scan_ring *r, const char *label, struct warnings *w)
+{
+    char item[160];
+    (void)snprintf(item, sizeof item, "%" PRIu64 " in %s, the first at offset %" PRIu64, r->doubtful, label,
+                   r->doubtful_offset);
+    if (r->doubtful)
+        warnings_list(
+            w, "Timestamps", item,
+            "records have times that the records around them contradict; the file is damaged there. Their rows "
+            "have the time of a sound record beside them, so that durations that begin or end with one are not "
+            "to be trusted");
+}
+
 void doubts_tell(const struct scan *scan, const struct timeline *timeline, uint64_t backwards, struct warnings *w)
 {
     uint64_t unknown = 0;
@@ -45,6 +58,7 @@ void doubts_tell(const struct scan *scan, const struct timeline *timeline, uint6
         char label[64];
         kymo_ring_label((enum kymo_ring)r->ring.kind, r->ring.pcore_idx, r->ring.engine_index, label, sizeof label);
         tell_errors(r, label, w);
+        tell_times(r, label, w);
         unknown += r->by_kind[RECORD_UNKNOWN];
     }
     if (scan->records && unknown == scan->records)

@@ -60,7 +60,7 @@ static int take(struct pass *p, uint32_t ring, const uint8_t *bytes, struct kymo
 static int read_ring(struct pass *p, uint32_t ring, struct kymo_err *err)
 {
     struct ring_io io;
-    ring_io_init(&io, p->j->in->ntff, ring);
+    ring_io_init(&io, p->j->in->ntff, ring, &p->j->scan.rings[ring].times);
     int r = 0;
     for (uint64_t chunk = 0; r == 0; chunk++) {
         const uint8_t *rec;

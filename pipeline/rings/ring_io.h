@@ -15,8 +15,19 @@
 #define RING_IO_CHUNK 2048 /* records: 32 KiB */
 #define RING_IO_SLOTS 32
 
+/* A record that is read with another time than it has in the file (scan_times.h). */
+struct ring_io_time {
+    uint64_t index, raw;
+};
+
+struct ring_io_times {
+    struct ring_io_time *at; /* by index */
+    size_t count, cap;
+};
+
 struct ring_io {
     const struct ntff_reader *reader;
+    const struct ring_io_times *times;
     size_t ring;
     uint64_t records;
     unsigned count; /* of slots in use */
@@ -26,8 +37,10 @@ struct ring_io {
     } slots[RING_IO_SLOTS];
 };
 
-void ring_io_init(struct ring_io *io, const struct ntff_reader *reader, size_t ring);
-void ring_io_init_shared(struct ring_io *io, const struct ntff_reader *reader, size_t ring);
+/* times: outlive io; NULL: all as they are. */
+void ring_io_init(struct ring_io *io, const struct ntff_reader *reader, size_t ring, const struct ring_io_times *times);
+void ring_io_init_shared(struct ring_io *io, const struct ntff_reader *reader, size_t ring,
+                         const struct ring_io_times *times);
 void ring_io_done(struct ring_io *io);
 /* Records [chunk * RING_IO_CHUNK, ...): *ret_n of them, 0 beyond the end. *ret is valid until the next call on io. */
 int ring_io_chunk(struct ring_io *io, uint64_t chunk, const uint8_t **ret, size_t *ret_n,

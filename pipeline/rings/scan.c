@@ -7,6 +7,7 @@
 #include "formats/ntff/notice.h"
 #include "formats/ntff/record_decode.h"
 #include "pipeline/rings/ring_io.h"
+#include "pipeline/rings/scan_times.h"
 
 #define PC_WORDS (SCAN_PCS / 64)
 
@@ -36,7 +37,9 @@ struct walk {
     struct scan_ring *r;
     const struct kymo_arch *arch;
     const struct timeline *timeline;
+    struct scan_times *times;
     size_t hint;
+    uint64_t seen, last_ps;     /* records so far, and the greatest of their times */
     bool pending_gap;           /* the record before said that later ones were lost */
     int64_t depth[SCAN_QUEUES]; /* opened minus closed in this stretch */
 };
@@ -58,7 +61,7 @@ static int note_gap(struct walk *w, uint64_t ps, struct kymo_err *err)
 {
     struct scan_ring *r = w->r;
     if (!r->gaps)
-        r->gap_first_ps = r->first_ps <= r->last_ps ? r->last_ps : ps;
+        r->gap_first_ps = w->seen ? w->last_ps : ps;
     r->gap_last_ps = ps;
     r->gaps++;
     memset(w->depth, 0, sizeof w->depth);
@@ -81,20 +84,30 @@ static void note_dma(struct walk *w, const struct record *rec)
     }
 }
 
-static void note_pc(struct walk *w, unsigned engine, uint32_t pc, uint64_t ps)
+static void note_pc(struct walk *w, unsigned pcore, unsigned engine, uint32_t pc, uint64_t ps)
 {
-    uint64_t *map = pc_map(w->s, timeline_node(w->timeline, ps, &w->hint), w->r->ring.pcore_idx, engine);
+    uint64_t *map = pc_map(w->s, timeline_node(w->timeline, ps, &w->hint), pcore, engine);
     if (map)
         map[pc / 64] |= 1ull << (pc % 64);
 }
 
-static void note_start(struct walk *w, const struct record *rec, uint64_t ps)
+static void note_start(struct walk *w, const struct record *rec)
 {
-    unsigned engine = (unsigned)rec->u.start.engine;
     if (rec->u.start.event_wait_cycles == RECORD_WAIT_SATURATED)
-        w->r->saturated = (uint8_t)(w->r->saturated | 1u << engine);
-    if (w->r->ring.kind == NTFF__RING_KIND__RING_INSTRUCTION)
-        note_pc(w, engine, rec->u.start.pc, ps);
+        w->r->saturated = (uint8_t)(w->r->saturated | 1u << (unsigned)rec->u.start.engine);
+}
+
+/* What depends on a record's time waits until that is believed. */
+static void note_time(void *ctx, const struct time_order_entry *e)
+{
+    struct walk *w = ctx;
+    struct scan_ring *r = w->times->r;
+    unsigned type = scan_times_type(e->low);
+    r->first_ps = e->ps < r->first_ps ? e->ps : r->first_ps;
+    r->last_ps = e->ps > r->last_ps ? e->ps : r->last_ps;
+    if (r->ring.kind == NTFF__RING_KIND__RING_INSTRUCTION && type >= RECORD_TYPE_ENGINE_FIRST &&
+        type <= RECORD_TYPE_ENGINE_LAST && (type & 3) <= RECORD_WHAT_END)
+        note_pc(w, r->ring.pcore_idx, (type - RECORD_TYPE_ENGINE_FIRST) / 4, e->low & RECORD_PC_MASK, e->ps);
 }
 
 static int note_record(struct walk *w, const uint8_t *bytes, struct kymo_err *err)
@@ -111,24 +124,23 @@ static int note_record(struct walk *w, const uint8_t *bytes, struct kymo_err *er
     w->pending_gap = rec.hw_overflow;
     r->sw_mark |= rec.sw_overflow;
     r->hw_mark |= rec.hw_overflow;
-    r->first_ps = ps < r->first_ps ? ps : r->first_ps;
-    r->last_ps = ps > r->last_ps ? ps : r->last_ps;
+    w->last_ps = ps > w->last_ps ? ps : w->last_ps;
     r->by_kind[rec.kind]++;
     r->customs += rec.kind == RECORD_EXPLICIT && notice_is_error(&rec);
     if (rec.kind == RECORD_DMA && is_dma_ring(&r->ring))
         note_dma(w, &rec);
     else if (rec.kind == RECORD_INSTRUCTION_START)
-        note_start(w, &rec, ps);
-    else if (rec.kind == RECORD_INSTRUCTION_END && r->ring.kind == NTFF__RING_KIND__RING_INSTRUCTION)
-        note_pc(w, (unsigned)rec.u.end.engine, rec.u.end.pc, ps);
-    return 0;
+        note_start(w, &rec);
+    const struct time_order_entry e = {
+        .ps = ps, .raw = rec.ts_ps, .index = w->seen++, .low = kymo_le32(bytes), .high = kymo_le32(bytes + 4)};
+    return scan_times_add(w->times, &e);
 }
 
 static int scan_ring(struct walk *w, const struct ntff_reader *reader, size_t index, scan_progress progress, void *ctx,
                      struct kymo_err *err)
 {
     struct ring_io io;
-    ring_io_init(&io, reader, index);
+    ring_io_init(&io, reader, index, NULL);
     int r = is_dma_ring(&w->r->ring) ? new_segment(w->r, err) : 0;
     for (uint64_t chunk = 0; r == 0; chunk++) {
         const uint8_t *rec;
@@ -143,7 +155,9 @@ static int scan_ring(struct walk *w, const struct ntff_reader *reader, size_t in
             r = kymo_err_set(err, -ECANCELED, "stopped");
     }
     if (r == 0 && w->pending_gap)
-        r = note_gap(w, w->r->last_ps, err);
+        r = note_gap(w, w->last_ps, err);
+    if (r == 0)
+        r = scan_times_end_ring(w->times);
     ring_io_done(&io);
     return r;
 }
@@ -156,20 +170,61 @@ static int allocate(struct scan *s, const struct input *in, struct kymo_err *err
     return s->rings && s->pcs ? 0 : kymo_err_set(err, -ENOMEM, "no memory for the first pass");
 }
 
-int scan_run(struct scan *s, const struct input *in, const struct timebase *tb, const struct timeline *t,
-             scan_progress progress, void *ctx, struct kymo_err *err)
+static int scan_rings(struct walk *w, const struct input *in, const struct timebase *tb, scan_progress progress,
+                      void *ctx, struct kymo_err *err)
 {
-    int r = allocate(s, in, err);
+    struct scan *s = w->s;
+    int r = 0;
+    w->times->note = note_time;
+    w->times->ctx = w;
     for (size_t i = 0; i < s->count && r == 0; i++) {
         struct scan_ring *ring = &s->rings[i];
         ring->ring = *ntff_reader_ring(in->ntff, i);
         ring->clocks = timebase_of_ring(tb, in, &ring->ring);
         ring->first_ps = UINT64_MAX;
-        struct walk w = {.s = s, .r = ring, .arch = in->arch, .timeline = t};
-        r = scan_ring(&w, in->ntff, i, progress, ctx, err);
-        s->first_ps = ring->first_ps < s->first_ps ? ring->first_ps : s->first_ps;
-        s->last_ps = ring->last_ps > s->last_ps ? ring->last_ps : s->last_ps;
+        w->r = w->times->r = ring;
+        w->times->ring = (uint32_t)i;
+        w->seen = w->last_ps = 0;
+        w->pending_gap = false;
+        memset(w->depth, 0, sizeof w->depth);
+        r = scan_ring(w, in->ntff, i, progress, ctx, err);
     }
+    return r == 0 ? scan_times_end(w->times, w->timeline) : r;
+}
+
+static uint64_t within(uint64_t ps, const struct scan_ring *r)
+{
+    return ps < r->first_ps ? r->first_ps : ps > r->last_ps ? r->last_ps : ps;
+}
+
+/* A loss may have been told by a record whose time is in doubt. */
+static void sum_up(struct scan *s, const struct input *in)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        struct scan_ring *r = &s->rings[i];
+        if (r->gaps) {
+            r->gap_first_ps = within(r->gap_first_ps, r);
+            r->gap_last_ps = within(r->gap_last_ps, r);
+        }
+        if (r->times.count)
+            r->doubtful_offset = ntff_reader_record_offset(in->ntff, i, r->times.at[0].index);
+        s->first_ps = r->first_ps < s->first_ps ? r->first_ps : s->first_ps;
+        s->last_ps = r->last_ps > s->last_ps ? r->last_ps : s->last_ps;
+    }
+}
+
+int scan_run(struct scan *s, const struct input *in, const struct timebase *tb, const struct timeline *t,
+             scan_progress progress, void *ctx, struct kymo_err *err)
+{
+    struct walk w = {.s = s, .arch = in->arch, .timeline = t};
+    int r = allocate(s, in, err);
+    if (r == 0 && !(w.times = scan_times_new(s, err)))
+        r = -ENOMEM;
+    if (r == 0)
+        r = scan_rings(&w, in, tb, progress, ctx, err);
+    scan_times_free(w.times);
+    if (r == 0)
+        sum_up(s, in);
     if (r == 0 && s->first_ps > s->last_ps)
         s->first_ps = s->last_ps = 0;
     if (r < 0)
@@ -179,8 +234,10 @@ int scan_run(struct scan *s, const struct input *in, const struct timebase *tb, 
 
 void scan_done(struct scan *s)
 {
-    for (size_t i = 0; s->rings && i < s->count; i++)
+    for (size_t i = 0; s->rings && i < s->count; i++) {
         kymo_free(s->rings[i].segments);
+        kymo_free(s->rings[i].times.at);
+    }
     kymo_free(s->rings);
     kymo_free(s->pcs);
     *s = (struct scan){0};

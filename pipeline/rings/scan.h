@@ -12,6 +12,7 @@
 
 #include "formats/ntff/record.h"
 #include "pipeline/input.h"
+#include "pipeline/rings/ring_io.h"
 #include "pipeline/rings/timebase.h"
 #include "pipeline/rings/timeline.h"
 
@@ -33,6 +34,9 @@ struct scan_ring {
     uint64_t first_ps, last_ps; /* least and greatest corrected time; first > last: no record */
     uint64_t gaps;              /* loss marks */
     uint64_t gap_first_ps, gap_last_ps;
+    struct ring_io_times times; /* of records whose own time is in doubt */
+    uint64_t doubtful;          /* records whose time is in doubt */
+    uint64_t doubtful_offset;   /* of the first of them, in the file */
     bool hw_mark, sw_mark;
     uint8_t saturated;             /* engines, as bits, of which an instruction's wait counter was at its end */
     struct scan_segment *segments; /* DMA rings */

@@ -132,7 +132,7 @@ static int merge_open(struct merge *m, const struct input *in, const struct scan
         if (!wanted(in, &scan->rings[i]))
             continue;
         struct ring_io *io = &m->ios[m->io_count];
-        ring_io_init_shared(io, in->ntff, i);
+        ring_io_init_shared(io, in->ntff, i, &scan->rings[i].times);
         m->ring_of_io[m->io_count++] = (uint32_t)i;
         for (unsigned s = 0; s < SOURCES; s++) {
             int r = open_cursor(m, &scan->rings[i], io, s, err);

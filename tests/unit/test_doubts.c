@@ -87,6 +87,25 @@ static void test_records(void **state)
     warnings_free(w);
 }
 
+static void test_times(void **state)
+{
+    (void)state;
+    struct scan_ring rings[2] = {
+        {.ring = {.kind = NTFF__RING_KIND__RING_EVENT}, .doubtful = 3, .doubtful_offset = 4242},
+        {.ring = {.kind = NTFF__RING_KIND__RING_DMA, .engine_index = 5}, .doubtful = 1, .doubtful_offset = 6464},
+    };
+    struct scan scan = {.rings = rings, .count = 2};
+    struct timeline t = {0};
+    struct warnings *w = warnings_new();
+    doubts_tell(&scan, &t, 0, w);
+    assert_int_equal(warnings_count(w), 1);
+    assert_true(warnings_serious(w, 0));
+    expect(w, 0, "the records around them contradict");
+    expect(w, 0, ": 2: 3 in EVENT(nc0), the first at offset 4242; 1 in DMA-E5(nc0), ");
+    expect(w, 0, "the first at offset 6464");
+    warnings_free(w);
+}
+
 static void test_counters(void **state)
 {
     (void)state;
@@ -121,10 +140,8 @@ static void test_counters(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_executions),
-        cmocka_unit_test(test_records),
-        cmocka_unit_test(test_counters),
+        cmocka_unit_test(test_lists), cmocka_unit_test(test_executions), cmocka_unit_test(test_records),
+        cmocka_unit_test(test_times), cmocka_unit_test(test_counters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

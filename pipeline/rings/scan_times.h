@@ -1,0 +1,66 @@
+/*
+ * The part of the first pass that decides what a record's time is worth: times in doubt are listed by ring, so that
+ * every later pass reads another one in their place (ring_io.h), and ranges and program counters come from sound times.
+ */
+#ifndef KYMO_PIPELINE_RINGS_SCAN_TIMES_H
+#define KYMO_PIPELINE_RINGS_SCAN_TIMES_H
+
+#include "formats/ntff/record_decode.h"
+#include "pipeline/rings/scan.h"
+#include "pipeline/rings/time_edges.h"
+#include "pipeline/rings/time_order.h"
+
+#define SCAN_TIMES_STREAMS 32
+#define SCAN_TIMES_DOUBTFUL_MAX 65536 /* in one ring; beyond it times stand as they are */
+
+/* Records of one engine, or of one type that belongs to none, in one ring. */
+struct scan_times_stream {
+    struct time_order order;
+    uint64_t sound; /* handed on by `order` */
+    struct time_order_entry first, second, before_last, last;
+};
+
+struct scan_times {
+    struct scan *scan;
+    struct scan_ring *r;
+    uint32_t ring;
+    /* A sound record's place in time. */
+    void (*note)(void *ctx, const struct time_order_entry *e);
+    void *ctx;
+    struct scan_times_stream streams[SCAN_TIMES_STREAMS];
+    struct time_edge *edges;
+    size_t count, cap;
+    struct time_range certain;
+    struct kymo_err *err;
+};
+
+/* The caller sets `r` and `ring` before the records of each ring. NULL: out of memory. */
+struct scan_times *scan_times_new(struct scan *s, struct kymo_err *err);
+struct scan_times *scan_times_free(struct scan_times *t);
+int scan_times_end_ring(struct scan_times *t) KYMO_MUST_CHECK;
+/* After the last ring. timeline: what is known of executions. Sets `r` and `ring` for `note`. */
+int scan_times_end(struct scan_times *t, const struct timeline *timeline) KYMO_MUST_CHECK;
+
+void scan_times_sound(void *ctx, const struct time_order_entry *e);
+int scan_times_doubtful(void *ctx, const struct time_order_entry *e, const struct time_order_entry *near);
+
+static inline unsigned scan_times_type(uint32_t low)
+{
+    return low >> RECORD_SHIFT_TYPE & 31;
+}
+
+/* An engine's types are four in a row. */
+static inline unsigned scan_times_stream_of(uint32_t low)
+{
+    unsigned type = scan_times_type(low);
+    bool engine = type >= RECORD_TYPE_ENGINE_FIRST && type <= RECORD_TYPE_ENGINE_LAST;
+    return engine ? RECORD_TYPE_ENGINE_FIRST + (type - RECORD_TYPE_ENGINE_FIRST) / 4 : type;
+}
+
+static inline int scan_times_add(struct scan_times *t, const struct time_order_entry *e)
+{
+    const struct time_order_sink sink = {scan_times_sound, scan_times_doubtful, t};
+    return time_order_add(&t->streams[scan_times_stream_of(e->low)].order, e, &sink);
+}
+
+#endif
