@@ -114,6 +114,12 @@ static int load_header(struct neff_load *l, const uint8_t *data, size_t n)
     return 0;
 }
 
+static void drop_file(struct neff *n)
+{
+    kymo_free(n->file);
+    n->file = NULL;
+}
+
 static int load(struct neff_load *l, const uint8_t *data, size_t n, unsigned flags)
 {
     struct neff *neff = l->n;
@@ -130,13 +136,15 @@ static int load(struct neff_load *l, const uint8_t *data, size_t n, unsigned fla
     if (r == 0)
         r = neff_archive_load(l, archive, (size_t)neff->header.data_size, neff->file != NULL);
     /* Members of a gzip archive have memory of their own: the packed bytes have served. */
-    if (neff->gzip) {
-        kymo_free(neff->file);
-        neff->file = NULL;
-    }
+    if (neff->gzip && !l->left)
+        drop_file(neff);
     if (r == 0)
         r = neff_json_load(l);
-    return r == 0 && !(flags & NEFF_NO_DEBUG) ? neff_debug_load(l) : r;
+    if (r == 0 && !(flags & NEFF_NO_DEBUG))
+        r = neff_debug_load(l);
+    if (neff->gzip)
+        drop_file(neff);
+    return r;
 }
 
 /* The header comes first: a foreign file of many gigabytes is not read to be refused. */

@@ -65,7 +65,7 @@ enum neff_hash_kind { NEFF_HASH_NONE, NEFF_HASH_MD5, NEFF_HASH_SHA256 };
 
 struct neff_member {
     const char *name;
-    const uint8_t *data;
+    const uint8_t *data; /* NULL: empty, or large and packed and not needed by anything here, so not held */
     size_t size;
 };
 

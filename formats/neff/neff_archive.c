@@ -34,6 +34,8 @@ struct reader {
     size_t member_cap, owned_cap;
     size_t entries;
     uint64_t total;
+    const char *wanted; /* this member alone; NULL: all */
+    struct neff_member found;
 };
 
 static bool has_magic(const uint8_t *data, size_t n)
@@ -194,6 +196,15 @@ static int check_size(struct reader *r, const char *name, la_int64_t size)
     return 0;
 }
 
+/* The last of a name counts. */
+static int read_wanted(struct reader *r, la_int64_t size)
+{
+    bool owned;
+    kymo_free((void *)(uintptr_t)r->found.data);
+    r->found = (struct neff_member){0};
+    return read_data(r, r->wanted, size, &r->found, &owned);
+}
+
 static int read_entry(struct reader *r, struct archive_entry *e)
 {
     const char *raw = archive_entry_pathname(e);
@@ -210,13 +221,15 @@ static int read_entry(struct reader *r, struct archive_entry *e)
     if (why)
         return neff_refuse(r->l, NEFF_ERROR_UNSAFE_PATH, -EPROTO, "archive entry %zu, \"%.200s\": unsafe name, %s",
                            r->entries, name, why);
-    if (directory)
+    if (directory || (r->wanted && strcmp(name, r->wanted) != 0))
         return 0;
     if (archive_entry_filetype(e) != AE_IFREG || archive_entry_hardlink(e)) {
         neff_add_note(r->l->n, "%s: is no regular file; left out", name);
         return 0;
     }
     la_int64_t size = archive_entry_size(e);
+    if (r->wanted)
+        return read_wanted(r, size);
     int res = check_size(r, name, size);
     if (res == 0 && is_ignored(name)) {
         neff_add_note(r->l->n, "%s: %lld bytes, left out as the runtime does", name, (long long)size);
@@ -231,7 +244,12 @@ static int read_entry(struct reader *r, struct archive_entry *e)
     const char *kept = neff_intern(n, name);
     if (!kept)
         return neff_no_memory(r->l);
-    res = read_data(r, kept, size, &n->members[n->member_count], &n->member_owned[n->member_count]);
+    bool left = r->src.gzip && (uint64_t)size > NEFF_HELD_MAX;
+    r->l->left |= left;
+    n->members[n->member_count] = (struct neff_member){kept, NULL, (size_t)size};
+    n->member_owned[n->member_count] = false;
+    if (!left)
+        res = read_data(r, kept, size, &n->members[n->member_count], &n->member_owned[n->member_count]);
     if (res == 0)
         n->member_count++;
     return res;
@@ -308,6 +326,34 @@ static int sort_members(struct neff_load *l)
     return 0;
 }
 
+static int open_gzip(struct source *s)
+{
+    uint64_t max = s->n < NEFF_TOTAL_MAX / EXPANSION_RATIO ? (uint64_t)s->n * EXPANSION_RATIO : NEFF_TOTAL_MAX;
+    s->gzip = neff_inflate_new(s->data, s->n, max > EXPANSION_FLOOR ? max : EXPANSION_FLOOR);
+    return s->gzip ? 0 : -ENOMEM;
+}
+
+int neff_archive_hold(struct neff_load *l, const struct neff_member *m)
+{
+    struct reader r = {.l = l, .src = {.data = l->archive, .n = l->archive_size}, .wanted = m->name};
+    size_t i = (size_t)(m - l->n->members);
+    if (m->data || !m->size)
+        return 0;
+    if (open_gzip(&r.src) < 0)
+        return neff_no_memory(l);
+    int e = open_and_read(&r);
+    r.src.gzip = neff_inflate_free(r.src.gzip);
+    if (e == 0 && r.found.size != m->size)
+        e = neff_refuse(l, NEFF_ERROR_TAR_DAMAGED, -EPROTO, "member \"%s\": it cannot be read again", m->name);
+    if (e < 0) {
+        kymo_free((void *)(uintptr_t)r.found.data);
+        return e;
+    }
+    l->n->members[i].data = r.found.data;
+    l->n->member_owned[i] = true;
+    return 0;
+}
+
 int neff_archive_load(struct neff_load *l, const uint8_t *data, size_t n, bool owned)
 {
     struct reader r = {.l = l, .src = {.data = data, .n = n, .owned = owned}};
@@ -315,12 +361,10 @@ int neff_archive_load(struct neff_load *l, const uint8_t *data, size_t n, bool o
     if (!l->n->gzip && !has_magic(data, n))
         return neff_refuse(l, NEFF_ERROR_NOT_AN_ARCHIVE, -EPROTO, "offset %d: the data is neither gzip nor tar",
                            NEFF_HEADER_SIZE);
-    if (l->n->gzip) {
-        uint64_t max = n < NEFF_TOTAL_MAX / EXPANSION_RATIO ? (uint64_t)n * EXPANSION_RATIO : NEFF_TOTAL_MAX;
-        r.src.gzip = neff_inflate_new(data, n, max > EXPANSION_FLOOR ? max : EXPANSION_FLOOR);
-        if (!r.src.gzip)
-            return neff_no_memory(l);
-    }
+    if (l->n->gzip && open_gzip(&r.src) < 0)
+        return neff_no_memory(l);
+    l->archive = data;
+    l->archive_size = n;
     int e = open_and_read(&r);
     if (e == 0) {
         drain(&r.src);

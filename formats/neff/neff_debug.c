@@ -317,7 +317,9 @@ static int read_files(struct join *j, const struct neff_debug_file *files, size_
 {
     for (size_t i = 0; i < n; i++) {
         j->file = &files[i];
-        int r = j->file->layer == NEFF_LAYER_STACK ? read_stack_file(j) : read_instructions(j);
+        int r = neff_archive_hold(j->l, j->file->member);
+        if (r == 0)
+            r = j->file->layer == NEFF_LAYER_STACK ? read_stack_file(j) : read_instructions(j);
         if (r == -ENOMEM)
             return r;
         if (r < 0)

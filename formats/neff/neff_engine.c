@@ -234,6 +234,9 @@ static int load_stream(struct neff_load *l, const struct neff_member *m, struct 
     if (!m->size)
         neff_add_note(l->n, "member \"%s\" has no bytes: %s has no instructions of the compiler", m->name,
                       kymo_engine_name(e->engine));
+    int r = neff_archive_hold(l, m);
+    if (r < 0)
+        return r;
     e->bin_name = m->name;
     e->code = m->data;
     e->count = m->size / KYMO_INSTR_SIZE;

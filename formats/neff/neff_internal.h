@@ -8,6 +8,7 @@
 
 #define NEFF_NOTES_MAX 256
 #define NEFF_SUBGRAPHS_MAX 64
+#define NEFF_HELD_MAX (64u << 20) /* larger members of a gzip archive are read when they are needed */
 
 /* Debug records of one stream: index[pc] is 1 + the number of a record in records, 0 for none. */
 struct neff_debug_stream {
@@ -48,6 +49,9 @@ struct neff_load {
     struct neff *n;
     enum neff_error cls;
     struct kymo_err *err;
+    const uint8_t *archive; /* what members that are not held can be read from again */
+    size_t archive_size;
+    bool left; /* there are some */
 };
 
 /* Sets class and text; returns code. */
@@ -68,6 +72,8 @@ const char *neff_intern(struct neff *n, const char *text);
 
 /* neff_archive.c: members from data. owned: data lives as long as the neff, so that members may point into it. */
 int neff_archive_load(struct neff_load *l, const uint8_t *data, size_t n, bool owned);
+/* Reads a member that is not held. To be called before data of one is used that may be above NEFF_HELD_MAX. */
+int neff_archive_hold(struct neff_load *l, const struct neff_member *m);
 void neff_archive_free(struct neff *n);
 
 /* neff_json.c: neff.json, kelf, def.json, info.json, hlo_stats.json. */

@@ -218,8 +218,11 @@ int neff_json_walk(struct neff_load *l, const struct neff_member *m, const char 
 {
     if (m->size > NEFF_JSON_WALK_MAX)
         return neff_refuse(l, NEFF_ERROR_LIMIT, -EFBIG, "member \"%s\": the JSON is too large", m->name);
+    int r = neff_archive_hold(l, m);
+    if (r < 0)
+        return r;
     struct cursor c = {.l = l, .m = m};
-    int r = walk_object(&c, key, each, ctx);
+    r = walk_object(&c, key, each, ctx);
     neff_arena_done(&c.memory);
     if (r == 0 && (peek(&c) != '\0' || c.at < m->size))
         r = refuse_json(l, m, c.at, "something follows the object");
