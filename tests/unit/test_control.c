@@ -385,7 +385,7 @@ static void test_capture(void **state)
     UNTIL(w, &p, p.lasts == 2);
     assert_int_equal(p.progress, 7);
     assert_string_equal(p.id, "");
-    assert_string_equal(p.text, "rank 3: ? busy");
+    assert_string_equal(p.text, "rank 3: \\xff busy");
     /* None could. */
     static const struct {
         int answer, why;
