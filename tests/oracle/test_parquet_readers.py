@@ -125,7 +125,7 @@ def case(request, tmp_path_factory):
     path = tmp_path_factory.mktemp(request.param)
     subprocess.run([TOOL, str(path), how, str(rows), str(batch), str(group), str(split)], check=True)
     files = sorted(glob.glob(f"{path}/*"))
-    return {"files": files, "rows": rows, "group": group or 1 << 20, "split": split, "how": how, "want": expected(how, rows)}
+    return {"files": files, "rows": rows, "group": group or 131072, "split": split, "how": how, "want": expected(how, rows)}
 
 
 def same(a, b):
