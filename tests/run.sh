@@ -140,5 +140,5 @@ suites=()
 for suite in tests/tools tests/oracle; do
     [ ! -d $suite ] || suites+=("$suite")
 done
-step pytest 1200 tests/.venv/bin/python -m pytest -q -p no:cacheprovider "${suites[@]}"
+step pytest 1800 tests/.venv/bin/python -m pytest -q -p no:cacheprovider "${suites[@]}"
 finish
