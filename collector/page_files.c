@@ -66,11 +66,11 @@ static int add(struct page_files *p, const char *folder, const char *name, bool 
     struct file *f = &p->files[p->n];
     char *path KYMO_FREE = kymo_asprintf("%s/%s", folder, name);
     size_t size;
-    uint8_t digest[KYMO_SHA256_SIZE];
+    uint8_t digest[KYMO_SHA256_SIZE] = {0};
     f->name = kymo_strdup(name);
+    p->n++;
     if (!path || !f->name)
         return kymo_err_set(err, -ENOMEM, "no memory for the page");
-    p->n++;
     int r = kymo_file_read_all(path, PAGE_FILE_MAX, &f->data, &size, err);
     if (r == 0)
         r = kymo_hash_sha256(f->data, size, digest);

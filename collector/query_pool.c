@@ -23,7 +23,7 @@
 #define STEADY_MS 30000 /* a child that lived so long begins anew with the least wait */
 #define OUT_MAX (32u << 20)
 #define READ_BLOCK (256u << 10)
-#define MEMORY "1G" /* of one directory, and 2 threads */
+#define MEMORY "--memory=1G" /* of one directory, and 2 threads */
 
 struct query_call {
     struct query_call *next;
@@ -336,7 +336,7 @@ static int watch_child(struct child *k, struct kymo_err *err)
 
 static int start_child(struct child *k, struct kymo_err *err)
 {
-    char *argv[] = {k->pool->program, "--serve", "--memory=" MEMORY, "--threads=2", "--timeout", NULL, NULL};
+    char *argv[] = {k->pool->program, "--serve", MEMORY, "--threads=2", "--timeout", NULL, NULL};
     char timeout[16], *envp[] = {"LANG=C.UTF-8", NULL};
     const struct runner_spec spec = {.argv = argv, .envp = envp, .limits = {.descriptors = 4096}};
     int ends[2];

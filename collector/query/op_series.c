@@ -82,7 +82,7 @@ static void put_row(struct series *t, const struct chosen *c, int64_t column, co
 
 static void put_before(struct series *t, struct chosen *c)
 {
-    double values[3 * SERVE_PARTS_MAX];
+    double values[3 * SERVE_PARTS_MAX] = {0};
     for (size_t i = 0; i < 3 * c->series->row->n_parts; i++)
         values[i] = c->before[i / 3];
     put_row(t, c, 0, values);
@@ -97,7 +97,7 @@ static void take_before(struct chosen *c, const struct sql_cell *cells)
 
 static void take_column(struct series *t, struct chosen *c, int64_t column, const struct sql_cell *cells)
 {
-    double values[3 * SERVE_PARTS_MAX];
+    double values[3 * SERVE_PARTS_MAX] = {0};
     for (size_t i = 0; i < 3 * c->series->row->n_parts; i++)
         values[i] = cells[i].null ? NAN : cells[i].f;
     if (!c->begun && c->has_before && column > 0)

@@ -225,13 +225,16 @@ static json_t *text_json(const char *text, size_t n)
     json_t *sound = json_stringn(text, n);
     if (sound)
         return sound;
-    char *clean KYMO_FREE = kymo_strndup(text, n);
-    for (size_t at = 0, len; clean && at < n; at += len ? len : 1) {
+    char *clean KYMO_FREE = kymo_malloc(n);
+    if (!clean)
+        return NULL;
+    memcpy(clean, text, n); /* with its NULs, if it has any */
+    for (size_t at = 0, len; at < n; at += len ? len : 1) {
         len = kymo_utf8_sequence(clean + at, n - at);
         if (len == 0)
             clean[at] = '?';
     }
-    return clean ? json_stringn(clean, n) : NULL;
+    return json_stringn(clean, n);
 }
 
 static size_t padded(size_t n)

@@ -225,5 +225,5 @@ int serve_run(int fd, const struct query_limits *limits, struct kymo_err *err)
     while (r == 1);
     /* Threads may still be at work on what nobody will read; the process ends with them. */
     (void)fflush(NULL);
-    _exit(r < 0);
+    _exit(r < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
 }

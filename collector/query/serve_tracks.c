@@ -107,7 +107,7 @@ static int make_source(const struct serve_dir *d, const struct sql *s, const str
 static int make_levels(const struct serve_dir *d, const struct sql *s, const char *kind, struct kymo_buf *b,
                        struct kymo_err *err)
 {
-    int64_t densest, span = d->to - d->from;
+    int64_t densest = 0, span = d->to - d->from;
     kymo_buf_reset(b);
     int r = kymo_buf_printf(b, "SELECT max(n) FROM (SELECT count(*) n FROM k.src_%s GROUP BY track)", kind);
     if (r == 0)

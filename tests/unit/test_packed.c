@@ -78,6 +78,24 @@ static void test_dictionary(void **state)
     packed_free(p);
 }
 
+/* A NUL is text as any other character, beside bytes that are no UTF-8 too. */
+static void test_no_text(void **state)
+{
+    struct packed *p = packed_new(0, 1, 1);
+    struct kymo_buf b;
+    (void)state;
+    kymo_buf_init(&b, 1000);
+    (void)packed_text(p,
+                      "a\0\xff"
+                      "b",
+                      4);
+    assert_int_equal(packed_write(p, append, &b, NULL), 0);
+    assert_int_equal(kymo_buf_append(&b, "", 1), 0);
+    assert_non_null(strstr((const char *)b.data + 8, "\"a\\u0000?b\""));
+    packed_free(p);
+    kymo_buf_done(&b);
+}
+
 static void test_uneven(void **state)
 {
     static const struct packed_column columns[] = {{"a", PACKED_I64}, {"b", PACKED_I64}};
@@ -127,10 +145,8 @@ static int write_golden(void)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden),
-        cmocka_unit_test(test_dictionary),
-        cmocka_unit_test(test_uneven),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_golden), cmocka_unit_test(test_dictionary), cmocka_unit_test(test_no_text),
+        cmocka_unit_test(test_uneven), cmocka_unit_test(test_no_memory),
     };
     if (argc > 1 && !strcmp(argv[1], "--write"))
         return write_golden();
