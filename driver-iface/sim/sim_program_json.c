@@ -40,8 +40,8 @@ static json_t *make_vars(const struct sim_program *p, bool *failed)
         json_pack("{s:s,s:i,s:I}", "type", "state-buffer", "var_id", (int)SIM_STATE_BUFFER_VAR, "size", state));
     for (size_t i = 0; i < p->var_count; i++) {
         const struct var *v = &p->vars[i];
-        json_t *o = json_pack("{s:s,s:I,s:I,s:i,s:s}", "type", v->type, "var_id", (json_int_t)(i + SIM_FIRST_VAR),
-                              "size", (json_int_t)v->bytes, "alignment", 64, "dtype", v->dtype);
+        json_t *o = json_pack("{s:s,s:I,s:I,s:i,s:s}", "type", v->type, "var_id", (json_int_t)i + SIM_FIRST_VAR, "size",
+                              (json_int_t)v->bytes, "alignment", 64, "dtype", v->dtype);
         sim_json_put(failed, o, "shape", json_loads(v->shape, 0, NULL));
         if (!strcmp(v->type, "file")) {
             char file[NAME_MAX_BYTES];

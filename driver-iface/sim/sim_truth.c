@@ -211,8 +211,12 @@ void sim_truth_cc_event(struct sim_truth *t, const struct sim_truth_sync *row)
 void sim_truth_status(struct sim_truth *t, uint8_t pcore, bool end, bool stored, uint64_t ts_ps)
 {
     if (ROOM(t, status, SIM_TRUTH_DETAIL_MAX))
-        t->status.rows[t->status.count++] = (struct sim_truth_status_row){
-            .pcore = pcore, .end = end, .stored = stored, .execution = t->execution - 1, .ts_ps = ts_ps};
+        t->status.rows[t->status.count++] = (struct sim_truth_status_row){.pcore = pcore,
+                                                                          .end = end,
+                                                                          .stored = stored,
+                                                                          .image = t->image,
+                                                                          .execution = t->execution - 1,
+                                                                          .ts_ps = ts_ps};
 }
 
 void sim_truth_throttle(struct sim_truth *t, const struct sim_truth_throttle *row)

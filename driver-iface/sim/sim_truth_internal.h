@@ -6,6 +6,7 @@
 
 struct sim_truth_status_row {
     uint8_t pcore, end, stored;
+    uint16_t image;
     uint32_t execution;
     uint64_t ts_ps;
 };

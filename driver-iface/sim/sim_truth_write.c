@@ -428,7 +428,8 @@ static void put_row(struct out *o, const struct writer *w, int table, size_t row
         break;
     default: {
         const struct sim_truth_status_row *r = &t->status.rows[row];
-        put(o, "%u\t%s\t%" PRIu64 "\t%u\t%u\n", r->pcore, r->end ? "end" : "start", r->ts_ps, r->execution, r->stored);
+        put(o, "%u\t%s\t%" PRIu64 "\t%u\t%u\t%u\n", r->pcore, r->end ? "end" : "start", r->ts_ps, r->execution,
+            r->stored, r->image);
         break;
     }
     }
@@ -462,7 +463,7 @@ static const struct table {
                 "nd_idx\tnc_idx\tengine_idx\tqueue_idx\tdirection\ttraffic\tbytes\tstart_ps\tend_ps\tstart_stored\tend_"
                 "stored\n",
                 time_h2d},
-    [BY_STATUS] = {"status.tsv", "pcore_idx\tkind\tts_ps\texecution\tstored\n", time_status},
+    [BY_STATUS] = {"status.tsv", "pcore_idx\tkind\tts_ps\texecution\tstored\tnode\n", time_status},
     [BY_CC_OP] = {"cc_ops.tsv",
                   "core_idx\tstream_index\top_id\tinvocation\toperation\talgorithm\tdtype\tnum_elements\tinput_"
                   "size\toutput_size\tranks\trank\treplica_group_id\treplica_group\tstart_ps\tend_ps\tstart_"

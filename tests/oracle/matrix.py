@@ -43,7 +43,7 @@ VARIANTS = (
     # Everybody waits for longer than a start record can count.
     ("cc-straggler", 2, ("--slow-rank", "1:100", *THROTTLE), 1, False),
     ("cc-untold", 300, ("--slow-rank", "1:100", "--buffer", "EVENT=1"), 1, True),
-    ("cc-tiny", 1500, ("--buffer", "CC_CORE_INSTRUCTION=1", "--buffer", "CC_CORE_EVENT=1"), 1, True),
+    ("cc-tiny", 1450, ("--buffer", "CC_CORE_INSTRUCTION=1", "--buffer", "CC_CORE_EVENT=1"), 1, True),
     ("cc-instruction-tiny", 200, ("--buffer", "INSTRUCTION=1"), 1, True),
 )
 DRIFT = (
