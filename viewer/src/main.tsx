@@ -1,18 +1,32 @@
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import { ComparePage } from "./pages/ComparePage";
 import { ProfilePage } from "./pages/ProfilePage";
 import { ProfilesPage } from "./pages/ProfilesPage";
-import { readLink } from "./state/link";
+import { SqlPage } from "./pages/SqlPage";
+import { SummaryPage } from "./pages/SummaryPage";
+import { readRoute } from "./state/route";
 import "./ui/theme";
 
 function Page() {
-  const [link, setLink] = useState(() => readLink(location.hash));
+  const [route, setRoute] = useState(() => readRoute(location.hash));
   useEffect(() => {
-    const follow = () => setLink(readLink(location.hash));
+    const follow = () => setRoute(readRoute(location.hash));
     window.addEventListener("hashchange", follow);
     return () => window.removeEventListener("hashchange", follow);
   }, []);
-  return link.page === "profile" ? <ProfilePage link={link} /> : <ProfilesPage />;
+  switch (route.page) {
+    case "profile":
+      return <ProfilePage link={route.link} />;
+    case "summary":
+      return <SummaryPage key={route.profile} name={route.profile} />;
+    case "sql":
+      return <SqlPage profile={route.profile} sql={route.sql} />;
+    case "compare":
+      return <ComparePage key={route.profiles.join("/")} names={route.profiles} base={route.base} />;
+    case "profiles":
+      return <ProfilesPage />;
+  }
 }
 
 render(<Page />, document.getElementById("page")!);

@@ -1,7 +1,9 @@
 // The operations on one profile.
 
 import { getJson, getPacked, type Params, query } from "./client";
+import type { OperatorsAnswer } from "./operators";
 import type { Packed } from "./packed";
+import { linesText, type SourceFile, type SourceLine } from "./source";
 import type {
   Bands,
   Dependencies,
@@ -19,6 +21,21 @@ export interface SearchQuery {
   field: string;
   match: "exact" | "partial";
   value: string;
+}
+
+export interface Lines {
+  file: string;
+  lines: number[];
+}
+
+export interface OperatorsQuery {
+  /** Id of the row whose children are asked for; null: the top. */
+  parent: string | null;
+  sort: { column: string; descending: boolean };
+  filter: string;
+  size: number;
+  /** Null: the whole profile. */
+  range: Range | null;
 }
 
 export interface WindowQuery extends Range {
@@ -76,6 +93,33 @@ export class ProfileApi {
 
   searchMarks(ask: SearchQuery, range: Range, width: number, signal?: AbortSignal): Promise<Packed> {
     return getPacked(this.url("search", { ...ask, ...whole(range), width, marks: true }), signal);
+  }
+
+  operators(ask: OperatorsQuery, signal?: AbortSignal): Promise<OperatorsAnswer> {
+    const { parent, sort, filter, size, range } = ask;
+    const order = `${sort.descending ? "-" : ""}${sort.column}`;
+    return getJson(
+      this.url("operators", { parent, sort: order, filter, size, ...(range ? whole(range) : {}) }),
+      signal,
+    );
+  }
+
+  sourceFiles(signal?: AbortSignal): Promise<{ files: SourceFile[] }> {
+    return getJson(this.url("source"), signal);
+  }
+
+  sourceText(file: string, signal?: AbortSignal): Promise<{ text: string }> {
+    return getJson(this.url("source", { file }), signal);
+  }
+
+  sourceLines(file: string, signal?: AbortSignal): Promise<{ lines: SourceLine[] }> {
+    return getJson(this.url("source/lines", { file }), signal);
+  }
+
+  /** Events of lines in a window, as search's marks. */
+  sourceMarks(lines: Lines, range: Range, width: number, signal?: AbortSignal): Promise<Packed> {
+    const ask = { file: lines.file, lines: linesText(lines.lines), ...whole(range), width };
+    return getPacked(this.url("source/events", ask), signal);
   }
 
   summary(range: Range, tracks: string[] | null, signal?: AbortSignal): Promise<Record<string, unknown>> {

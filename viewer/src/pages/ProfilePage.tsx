@@ -7,12 +7,13 @@ import { added } from "../state/layout";
 import { Layouts } from "../state/layouts";
 import { type Link, writeLink } from "../state/link";
 import { Profile } from "../state/profile";
+import { sqlAddress, summaryAddress } from "../state/route";
 import { messageOf, useStore } from "../state/store";
 import { groupDigits, padded, timeText } from "../timeline/scale";
 import { copyText } from "../ui/copy";
 import { Menu } from "../ui/Menu";
 import { ThemeButton } from "../ui/ThemeButton";
-import { WIDGETS } from "../widgets/registry";
+import { WIDGET_BY_TYPE, WIDGETS } from "../widgets/registry";
 import { Shell } from "../widgets/shell/Shell";
 
 const LINK_MS = 250;
@@ -53,6 +54,18 @@ function useLink(open: Open | null, layouts: Layouts): void {
       for (const end of ends) end();
       clearTimeout(timer);
     };
+  }, [open, layouts]);
+}
+
+/** A wish to see a source line needs somewhere to see it. */
+function useCodeViewer(open: Open | null, layouts: Layouts): void {
+  useEffect(() => {
+    if (!open) return;
+    const { size } = WIDGET_BY_TYPE.get("code")!;
+    return open.profile.toSource.watch(() => {
+      const is = layouts.items.value.some((item) => item.type === "code");
+      if (!is) layouts.items.update((items) => added(items, "code", size));
+    });
   }, [open, layouts]);
 }
 
@@ -156,6 +169,8 @@ function Bar({ open, layouts }: { open: Open; layouts: Layouts }) {
         {timeText(profile.extent.to - profile.extent.from)}, {groupDigits(rows)} instructions
       </span>
       <span class="space" />
+      <a href={summaryAddress(profile.name)}>Summary</a>
+      <a href={sqlAddress(profile.name)}>SQL</a>
       <Missing profile={profile} />
       <Menu label="Add Widget">
         {WIDGETS.map((kind) => (
@@ -182,6 +197,7 @@ export function ProfilePage({ link }: { link: Link }) {
   const [layouts] = useState(() => new Layouts());
   const { open, error } = useProfile(link, layouts);
   useLink(open, layouts);
+  useCodeViewer(open, layouts);
   useEffect(() => {
     document.title = `${link.profile} – kymo`;
   }, [link.profile]);

@@ -1,7 +1,7 @@
 // One profile that is open: what is looked at, what is selected, what was found. Widgets share it and nothing else.
 
 import { ApiError, Latest } from "../api/client";
-import { ProfileApi, type SearchQuery } from "../api/profile";
+import { type Lines, ProfileApi, type SearchQuery } from "../api/profile";
 import type {
   Bands,
   Dependencies,
@@ -63,6 +63,8 @@ export class Profile {
   readonly search = new Store<SearchState>(NO_SEARCH);
   /** Counts the wishes to see the source line of what is selected. */
   readonly toSource = new Store(0);
+  /** Source lines whose events are marked. */
+  readonly lit = new Store<Lines | null>(null);
   /** A track that the timeline is to scroll to. */
   readonly reveal = new Store<string | null>(null);
   private readonly latest = {

@@ -2,6 +2,8 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Latest } from "../api/client";
+import type { Packed } from "../api/packed";
+import type { SearchQuery } from "../api/profile";
 import type { Annotations } from "../state/annotations";
 import type { Profile } from "../state/profile";
 import { useStore } from "../state/store";
@@ -15,12 +17,17 @@ import { span, timeText, zoomed } from "./scale";
 import { bodyTop, headHeight } from "./scene";
 import { TimelineView } from "./view";
 
+/** A pan in progress asks for marks once, when it rests. */
+const MARKS_MS = 120;
+
 type DialogName = "settings" | "help" | "tracks" | "colors" | "export" | null;
 
 interface Props {
   profile: Profile;
   annotations: Annotations;
   onSource(): void;
+  /** Is it the only timeline of the page? Then all keys are its own, wherever the pointer is. */
+  alone?: boolean;
 }
 
 function RangeText({ profile }: { profile: Profile }) {
@@ -86,40 +93,53 @@ function observe(element: HTMLElement, resized: (width: number, height: number) 
   return () => observer.disconnect();
 }
 
-/** All matches of a search in what is seen, for their yellow borders; where the server has no marks, those of the page remain. */
-function watchMarks(view: TimelineView): () => void {
+/** All events of a question in what is seen, for their borders; asked again when the question or the view changes. */
+function watchMarks<T>(
+  view: TimelineView,
+  question: { value: T | null; watch(watcher: () => void): () => void },
+  ask: (question: T, width: number, signal: AbortSignal) => Promise<Packed>,
+  show: (marks: Packed | null) => void,
+): () => void {
   const latest = new Latest();
-  const { profile } = view;
   let timer = 0;
-  const ask = () => {
-    const query = profile.search.value.query;
-    if (!query) {
+  const now = () => {
+    const { value } = question;
+    if (value === null) {
       latest.cancel();
-      view.setMarks(null);
+      show(null);
       return;
     }
-    const { width } = view.scene;
     latest
-      .run((signal) => profile.api.searchMarks(query, profile.view.value, Math.max(Math.round(width), 1), signal))
-      .then((marks) => marks && view.setMarks(marks))
-      .catch(() => view.setMarks(null));
+      .run((signal) => ask(value, Math.max(Math.round(view.scene.width), 1), signal))
+      .then((marks) => marks && show(marks))
+      .catch(() => show(null));
   };
   const soon = () => {
     clearTimeout(timer);
-    timer = window.setTimeout(ask, 120);
+    timer = window.setTimeout(now, MARKS_MS);
   };
-  let before = profile.search.value.query;
-  const ends = [
-    profile.search.watch((state) => {
-      if (state.query !== before) soon();
-      before = state.query;
-    }),
-    profile.view.watch(() => profile.search.value.query && soon()),
-  ];
+  const ends = [question.watch(soon), view.profile.view.watch(() => question.value !== null && soon())];
+  if (question.value !== null) soon();
   return () => {
     for (const end of ends) end();
     clearTimeout(timer);
     latest.cancel();
+  };
+}
+
+/** The question of the search, apart from its pages. */
+function searchQuestion({ search }: Profile): { value: SearchQuery | null; watch(watcher: () => void): () => void } {
+  return {
+    get value() {
+      return search.value.query;
+    },
+    watch(watcher) {
+      let before = search.value.query;
+      return search.watch(({ query }) => {
+        if (query !== before) watcher();
+        before = query;
+      });
+    },
   };
 }
 
@@ -133,15 +153,27 @@ interface Parts {
 
 function start(props: Props, parts: Parts): { view: TimelineView; stop(): void } {
   const { frame, overlay, pointer, plot, scroller } = parts;
+  const { profile } = props;
   const view = new TimelineView(props.profile, props.annotations, { frame, overlay, pointer });
   const onScroll = () => view.scroll(scroller.scrollTop);
   scroller.addEventListener("scroll", onScroll);
   const ends = [
-    attach(view, pointer, scroller, { toSource: props.onSource }),
+    attach(view, pointer, scroller, { toSource: props.onSource, alone: props.alone !== false }),
     observe(plot, (width, height) => view.resize(width, height, window.devicePixelRatio || 1)),
     theme.watch(() => view.restyle()),
     view.scrollTo.watch((top) => top !== null && scroller.scrollTo({ top })),
-    watchMarks(view),
+    watchMarks(
+      view,
+      searchQuestion(profile),
+      (query, width, signal) => profile.api.searchMarks(query, profile.view.value, width, signal),
+      (marks) => view.setMarks(marks),
+    ),
+    watchMarks(
+      view,
+      profile.lit,
+      (lines, width, signal) => profile.api.sourceMarks(lines, profile.view.value, width, signal),
+      (marks) => view.setLit(marks),
+    ),
     () => scroller.removeEventListener("scroll", onScroll),
     () => view.close(),
   ];

@@ -52,6 +52,7 @@ export interface OverlayInput {
   highlights: Highlight[];
   hits: SearchHit[];
   marks: Packed | null;
+  lit: Packed | null;
   focused: Known | null;
   annotations: Annotation[];
   dragged: number | null;
@@ -120,7 +121,8 @@ function drawHighlights(context: CanvasRenderingContext2D, scene: Scene, input: 
 }
 
 function drawFound(context: CanvasRenderingContext2D, scene: Scene, input: OverlayInput): void {
-  if (input.marks) drawMarks(context, scene, input.marks);
+  if (input.lit) drawMarks(context, scene, input.lit, scene.theme.accent);
+  if (input.marks) drawMarks(context, scene, input.marks, scene.theme.found);
   for (const hit of input.hits) {
     if (sameEvent(hit, input.focused)) continue;
     for (const place of placesOf(scene, input.data, hit))
@@ -141,7 +143,7 @@ function drawTick(context: CanvasRenderingContext2D, placed: PlacedRow, x0: numb
   context.fillRect(x0, placed.top + placed.row.height - 3, Math.max(x1 - x0, 1.5), 2);
 }
 
-function drawMarks(context: CanvasRenderingContext2D, scene: Scene, marks: Packed): void {
+function drawMarks(context: CanvasRenderingContext2D, scene: Scene, marks: Packed, color: string): void {
   const tracks = new Map(marks.tracks.map((track) => [track.id, track]));
   for (const placed of placedRows(scene)) {
     const track = tracks.get(placed.row.track.id);
@@ -154,7 +156,7 @@ function drawMarks(context: CanvasRenderingContext2D, scene: Scene, marks: Packe
       const x1 = Math.max(xOf(scene, end[i]!), x0 + 1);
       if (x1 < 0 || x0 > scene.width) continue;
       if (x1 - x0 < BORDERED) {
-        if (x1 > drawn) drawTick(context, placed, x0, x1, scene.theme.found);
+        if (x1 > drawn) drawTick(context, placed, x0, x1, color);
         drawn = Math.max(drawn, x1);
         continue;
       }
@@ -162,7 +164,7 @@ function drawMarks(context: CanvasRenderingContext2D, scene: Scene, marks: Packe
       outline(
         context,
         { x0, x1, top: placed.top + 2, height: placed.row.height - 4, clipTop, clipBottom, exact: true },
-        scene.theme.found,
+        color,
         2,
       );
     }

@@ -26,6 +26,8 @@ interface Drag {
 export interface Callbacks {
   /** Ctrl or Cmd was held: go to the source line too. */
   toSource(): void;
+  /** Does every key belong to this timeline? Else only those pressed while the pointer or the focus is on it. */
+  alone: boolean;
 }
 
 function place(event: MouseEvent, target: HTMLElement): { x: number; y: number } {
@@ -215,6 +217,8 @@ export function attach(
     // Outside the timeline the arrows belong to whatever has the focus.
     const mine =
       event.target === document.body || (event.target instanceof Node && canvas.parentElement!.contains(event.target));
+    const focused = event.target instanceof Node && canvas.parentElement!.contains(event.target);
+    if (!callbacks.alone && !focused && view.hover.value === null) return;
     const action = keys[name];
     if (!action || (name.startsWith("arrow") && !mine)) return;
     event.preventDefault();

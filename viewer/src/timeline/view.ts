@@ -51,6 +51,7 @@ export class TimelineView {
   gesture: Gesture = NO_GESTURE;
   private highlights: Highlight[] = [];
   private marks: Packed | null = null;
+  private lit: Packed | null = null;
   private dirty = { frame: true, overlay: true, pointer: true };
   private scheduled = 0;
   private asking = 0;
@@ -127,6 +128,12 @@ export class TimelineView {
 
   setMarks(marks: Packed | null): void {
     this.marks = marks;
+    this.redraw("overlay");
+  }
+
+  /** Events of the source lines that are chosen. */
+  setLit(marks: Packed | null): void {
+    this.lit = marks;
     this.redraw("overlay");
   }
 
@@ -209,6 +216,7 @@ export class TimelineView {
       highlights: this.highlights,
       hits,
       marks: this.marks,
+      lit: this.lit,
       focused,
       annotations: this.annotations.list.value,
       dragged: this.gesture.annotation,

@@ -4,7 +4,9 @@ import type { FunctionComponent } from "preact";
 import type { Annotations } from "../state/annotations";
 import type { Profile } from "../state/profile";
 import { AnnotationsWidget } from "./annotations/Annotations";
+import { CodeWidget } from "./code/Code";
 import { DetailsWidget } from "./details/Details";
+import { OperatorsWidget } from "./operators/Operators";
 import { RegionsWidget } from "./regions/Regions";
 import { SearchWidget } from "./search/Search";
 import { BoxSummary, OverallSummary, SelectionSummary } from "./summary/Summary";
@@ -28,6 +30,8 @@ export const WIDGETS: WidgetKind[] = [
   { type: "details", title: "Event Details", size: { w: 5, h: 13 }, Component: DetailsWidget },
   { type: "annotations", title: "Annotations", size: { w: 6, h: 10 }, Component: AnnotationsWidget },
   { type: "regions", title: "Region Highlighter", size: { w: 5, h: 10 }, Component: RegionsWidget },
+  { type: "operators", title: "Operator Table", size: { w: 12, h: 13 }, Component: OperatorsWidget },
+  { type: "code", title: "Code Viewer", size: { w: 6, h: 16 }, Component: CodeWidget },
   { type: "overall", title: "Overall Summary", size: { w: 4, h: 13 }, Component: OverallSummary },
   { type: "selection", title: "Current Selection Summary", size: { w: 4, h: 13 }, Component: SelectionSummary },
   { type: "box", title: "Box Selection Summary", size: { w: 4, h: 13 }, Component: BoxSummary },

@@ -1,0 +1,52 @@
+// Which page the address names: what stands behind the #, up to the ?.
+
+import { type Link, readLink } from "./link";
+
+export type Route =
+  | { page: "profiles" }
+  | { page: "profile"; link: Link }
+  | { page: "summary"; profile: string }
+  | { page: "sql"; profile: string | null; sql: string | null }
+  | { page: "compare"; profiles: string[]; base: string | null };
+
+export const MAX_COMPARED = 8;
+
+function decoded(parts: string[]): string[] | null {
+  try {
+    return parts.map(decodeURIComponent);
+  } catch {
+    return null; // no escape of ours: there is no such profile
+  }
+}
+
+export function readRoute(hash: string): Route {
+  const [path = "", rest = ""] = hash.replace(/^#\/?/, "").split(/\?(.*)/s, 2);
+  const params = new URLSearchParams(rest);
+  const [page, ...parts] = path.split("/").filter(Boolean);
+  const names = decoded(parts);
+  const first = names?.[0];
+  if (page === "profile" && first) return { page, link: readLink(hash) };
+  if (page === "summary" && first) return { page, profile: first };
+  if (page === "sql") return { page, profile: first ?? null, sql: params.get("sql") };
+  if (page === "compare" && names && names.length > 0)
+    return { page, profiles: [...new Set(names)].slice(0, MAX_COMPARED), base: params.get("base") };
+  return { page: "profiles" };
+}
+
+export function summaryAddress(profile: string): string {
+  return `#/summary/${encodeURIComponent(profile)}`;
+}
+
+export function sqlAddress(profile: string | null, sql?: string): string {
+  const path = profile === null ? "#/sql" : `#/sql/${encodeURIComponent(profile)}`;
+  return sql ? `${path}?sql=${encodeURIComponent(sql)}` : path;
+}
+
+export function compareAddress(profiles: string[], base?: string): string {
+  const path = `#/compare/${profiles.map(encodeURIComponent).join("/")}`;
+  return base ? `${path}?base=${encodeURIComponent(base)}` : path;
+}
+
+export function profileAddress(profile: string): string {
+  return `#/profile/${encodeURIComponent(profile)}`;
+}
