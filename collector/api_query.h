@@ -23,7 +23,9 @@ struct api_query {
     X(bands, QUERY_QUICK, "bands", "from,to")                                                                          \
     X(event, QUERY_QUICK, "events/{table}/{id}", "")                                                                   \
     X(dependencies, QUERY_QUICK, "events/{table}/{id}/dependencies", "")                                               \
-    X(why, QUERY_QUICK, "events/{table}/{id}/why", "")
+    X(why, QUERY_QUICK, "events/{table}/{id}/why", "")                                                                 \
+    X(search, QUERY_LONG, "search", "category,field,match,value,page,size,marks,from,to,width")                        \
+    X(summary, QUERY_QUICK, "summary", "from,to,tracks")
 
 #define X(op, class, path, params) void api_query_##op(void *ctx, struct http_request *q);
 API_QUERIES(X)

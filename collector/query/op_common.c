@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
+#include "formats/schema/schema.h"
+
 int op_window_read(const struct serve_request *q, bool width, struct op_window *ret, struct kymo_err *err)
 {
     struct op_window w = {.width = 1};
@@ -16,6 +19,56 @@ int op_window_read(const struct serve_request *q, bool width, struct op_window *
         r = kymo_err_set(err, -EINVAL, "from is not before to");
     if (r == 0)
         *ret = w;
+    return r;
+}
+
+static int keep_peak(void *ctx, const struct sql_cell *c, struct kymo_err *err)
+{
+    double *peak = ctx;
+    (void)err;
+    *peak = c[0].null || !(c[0].f > 0) ? 0 : c[0].f;
+    return 0;
+}
+
+int op_peak_read(const struct serve_request *q, double *ret, struct kymo_err *err)
+{
+    static const char text[] = "SELECT 2.0::DOUBLE * tensor_engine_num_rows * tensor_engine_num_cols *"
+                               " tensor_engine_clock_freq::DOUBLE FROM k.\"Metadata\" LIMIT 1";
+    *ret = 0;
+    return sql_run(serve_sql_of(q), text, NULL, 0, keep_peak, ret, err);
+}
+
+static int keep_busy(void *ctx, const struct sql_cell *c, struct kymo_err *err)
+{
+    return c[1].null || c[2].null || c[3].null ? 0 : busy_add(ctx, c[0].text, c[0].len, c[1].i, c[2].i, c[3].i, err);
+}
+
+int op_busy_read(const struct serve_request *q, const char *text, const struct sql_bind *binds, size_t n,
+                 struct busy *ret, struct kymo_err *err)
+{
+    /* kymo's tables ascend by start; whoever else wrote some may have another order. */
+    char *whole KYMO_FREE = kymo_asprintf("%s%s", text, serve_dir_of(q)->own_levels ? "" : " ORDER BY 2");
+    if (!whole)
+        return kymo_err_set(err, -ENOMEM, "no memory for a statement");
+    return sql_run(serve_sql_of(q), whole, binds, n, keep_busy, ret, err);
+}
+
+bool op_has_table(const struct serve_request *q, const char *table)
+{
+    for (int t = 0; t < KYMO_T_MAX; t++)
+        if (!strcmp(kymo_schema_table((enum kymo_table_id)t)->name, table))
+            return serve_dir_of(q)->has_table[t];
+    return false;
+}
+
+int op_page_read(const struct serve_request *q, int64_t size, struct op_page *ret, struct kymo_err *err)
+{
+    struct op_page p = {.size = size};
+    int r = serve_question_int(serve_question_of(q), "page", 0, OP_PAGE_MAX, false, &p.page, err);
+    if (r == 0)
+        r = serve_question_int(serve_question_of(q), "size", 1, OP_PAGE_SIZE_MAX, false, &p.size, err);
+    if (r == 0)
+        *ret = p;
     return r;
 }
 
@@ -45,6 +98,17 @@ int op_event_read(const struct serve_request *q, const struct op_table **ret_tab
     return r;
 }
 
+const struct serve_track *op_track_labelled(const struct serve_dir *d, enum serve_kind kind, const char *label,
+                                            size_t n)
+{
+    for (size_t i = 0; i < d->n_tracks; i++) {
+        const struct serve_track *t = &d->tracks[i];
+        if (t->kind == kind && strlen(t->label) == n && !memcmp(t->label, label, n))
+            return t;
+    }
+    return NULL;
+}
+
 struct found {
     const struct serve_dir *dir;
     enum serve_kind kind;
@@ -55,11 +119,8 @@ static int keep_track(void *ctx, const struct sql_cell *c, struct kymo_err *err)
 {
     struct found *f = ctx;
     (void)err;
-    for (size_t i = 0; !f->track && i < f->dir->n_tracks; i++) {
-        const struct serve_track *t = &f->dir->tracks[i];
-        if (t->kind == f->kind && strlen(t->label) == c[0].len && !memcmp(t->label, c[0].text, c[0].len))
-            f->track = t;
-    }
+    if (!f->track)
+        f->track = op_track_labelled(f->dir, f->kind, c[0].text, c[0].len);
     return 0;
 }
 

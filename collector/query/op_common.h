@@ -3,6 +3,7 @@
 #define KYMO_COLLECTOR_QUERY_OP_COMMON_H
 
 #include "base/buf.h"
+#include "collector/query/busy.h"
 #include "collector/query/serve_request.h"
 
 #define OP_WIDTH_MAX 16384
@@ -16,6 +17,39 @@ struct op_window {
 int op_window_read(const struct serve_request *q, bool width, struct op_window *ret,
                    struct kymo_err *err) KYMO_MUST_CHECK;
 
+/*
+ * SQL over events, $1 and $2 being the window's ends, of which the second is not in it: which events are in the window,
+ * the part of an event that is, where an instruction's wait ends, and the part without and of the wait.
+ */
+#define OP_INSIDE "start_ts < $2 AND end_ts >= $1 AND (end_ts > $1 OR start_ts >= $1)"
+#define OP_PART "(least(end_ts, $2) - greatest(start_ts, $1))"
+#define OP_BEGIN "least(end_ts, start_ts + coalesce(evt_wait_time_ns, 0))"
+#define OP_BUSY "greatest(least(end_ts, $2) - greatest(" OP_BEGIN ", $1), 0)"
+#define OP_WAIT "greatest(least(" OP_BEGIN ", $2) - greatest(start_ts, $1), 0)"
+/* Of what an instruction does evenly while it is busy: how much of it falls in the window, 0 to 1. */
+#define OP_SHARE                                                                                                       \
+    "CASE WHEN end_ts > " OP_BEGIN " THEN " OP_BUSY " / (end_ts - " OP_BEGIN ")::DOUBLE ELSE (start_ts >= $1)::INT "   \
+    "END"
+
+/* FLOPs that one PE array can do in a nanosecond; 0: the tables do not say. */
+int op_peak_read(const struct serve_request *q, double *ret, struct kymo_err *err) KYMO_MUST_CHECK;
+/* text selects a key, an event's start, the begin of what counts of it, and its end, in the order of the table. */
+int op_busy_read(const struct serve_request *q, const char *text, const struct sql_bind *binds, size_t n,
+                 struct busy *ret, struct kymo_err *err) KYMO_MUST_CHECK;
+/* True: there is a file of this table. */
+bool op_has_table(const struct serve_request *q, const char *table);
+
+#define OP_PAGE_MAX 1000000000
+#define OP_PAGE_SIZE_MAX 1000
+
+struct op_page {
+    int64_t page, size;
+};
+
+/* page and size, by default 0 and the given one. */
+int op_page_read(const struct serve_request *q, int64_t size, struct op_page *ret,
+                 struct kymo_err *err) KYMO_MUST_CHECK;
+
 /* A table of events with a key, as /events/{table}/{id} names it; NULL: there is none. kind: whose track shows it. */
 struct op_table {
     const char *name, *flow; /* flow: as Flow.in_table has it; NULL: no edges */
@@ -26,6 +60,10 @@ int op_event_read(const struct serve_request *q, const struct op_table **ret_tab
 /* The track that shows an event of this kind; NULL: none does. */
 int op_track_find(const struct serve_request *q, enum serve_kind kind, int64_t id, const struct serve_track **ret,
                   struct kymo_err *err) KYMO_MUST_CHECK;
+
+/* The track of a kind with this label; NULL: none. */
+const struct serve_track *op_track_labelled(const struct serve_dir *d, enum serve_kind kind, const char *label,
+                                            size_t n);
 
 /* The first of an array of rows, which is taken; null when it is empty. */
 json_t *op_first(json_t *rows);

@@ -12,7 +12,9 @@
     X(bands)                                                                                                           \
     X(event)                                                                                                           \
     X(dependencies)                                                                                                    \
-    X(why)
+    X(why)                                                                                                             \
+    X(search)                                                                                                          \
+    X(summary)
 
 struct serve_op {
     const char *name;

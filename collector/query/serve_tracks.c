@@ -20,12 +20,7 @@
 static const char *const engines[] = {"Tensor", "Vector", "Scalar", "GpSimd", "Sync"};
 #define N_ENGINES (sizeof engines / sizeof *engines)
 
-/* The engine's name as we write it, whatever case it is in. */
-#define ENGINE                                                                                                         \
-    "CASE lower(engine) WHEN 'tensor' THEN 'Tensor' WHEN 'vector' THEN 'Vector' WHEN 'scalar' THEN 'Scalar'"           \
-    " WHEN 'gpsimd' THEN 'GpSimd' WHEN 'sync' THEN 'Sync' ELSE coalesce(engine, '') END"
 #define IS_MATMUL "lower(engine) = 'tensor' AND upper(opcode) LIKE 'MATMUL%'"
-#define OPERATOR "coalesce(operator, nullif(layer, ''), nullif(hlo_name, ''), '')"
 
 /* Each: the columns track, pcore, bytes, wait, label, color, key and times, and the table. %s: the core's suffix. */
 struct source {
@@ -34,14 +29,14 @@ struct source {
 };
 
 static const struct source sources[] = {
-    {SERVE_KIND_instruction, ENGINE " || CASE WHEN " IS_MATMUL " THEN 'Matrix' ELSE '' END || %s",
-     "pcore_idx AS pcore, 0 AS bytes, coalesce(evt_wait_time_ns, 0) AS wait, coalesce(opcode, '') AS label, " OPERATOR
-     " AS color, id, start_ts, end_ts FROM k.\"Instruction\""},
+    {SERVE_KIND_instruction, SERVE_ENGINE " || CASE WHEN " IS_MATMUL " THEN 'Matrix' ELSE '' END || %s",
+     "pcore_idx AS pcore, 0 AS bytes, coalesce(evt_wait_time_ns, 0) AS wait, coalesce(opcode, '') AS "
+     "label, " SERVE_OPERATOR " AS color, id, start_ts, end_ts FROM k.\"Instruction\""},
     {SERVE_KIND_instruction_split,
-     ENGINE " || CASE WHEN " IS_MATMUL
-            " THEN 'Matrix' WHEN executed_by = 'sequencer' THEN ' Sequencer' ELSE ' Compute' END || %s",
-     "pcore_idx AS pcore, 0 AS bytes, coalesce(evt_wait_time_ns, 0) AS wait, coalesce(opcode, '') AS label, " OPERATOR
-     " AS color, id, start_ts, end_ts FROM k.\"Instruction\""},
+     SERVE_ENGINE " || CASE WHEN " IS_MATMUL
+                  " THEN 'Matrix' WHEN executed_by = 'sequencer' THEN ' Sequencer' ELSE ' Compute' END || %s",
+     "pcore_idx AS pcore, 0 AS bytes, coalesce(evt_wait_time_ns, 0) AS wait, coalesce(opcode, '') AS "
+     "label, " SERVE_OPERATOR " AS color, id, start_ts, end_ts FROM k.\"Instruction\""},
     {SERVE_KIND_dma_engine, "'DMA-E' || coalesce(engine_idx::VARCHAR, '?') || %s",
      "pcore_idx AS pcore, transfer_bytes AS bytes, 0 AS wait, coalesce(nullif(variable, ''), queue_name, '') AS label,"
      " coalesce(queue_name, '') AS color, id, start_ts, end_ts FROM k.\"DmaPacket\""},
@@ -87,20 +82,32 @@ static int add_track_text(struct kymo_buf *b, const struct serve_dir *d, const c
     return kymo_buf_printf(b, "%.*s%s%s", (int)(at - track), track, core, at + 2);
 }
 
-static int make_source(const struct serve_dir *d, const struct sql *s, const struct source *src, struct kymo_buf *b,
-                       struct kymo_err *err)
+static int make_view(const struct serve_dir *d, const struct sql *s, const struct source *src, const char *prefix,
+                     const char *rest, struct kymo_buf *b, struct kymo_err *err)
 {
     kymo_buf_reset(b);
-    int r = kymo_buf_printf(b, "CREATE VIEW k.src_%s AS SELECT ", serve_kinds[src->kind].name);
+    int r = kymo_buf_printf(b, "CREATE VIEW k.%s_%s AS SELECT ", prefix, serve_kinds[src->kind].name);
     /* Where the levels are the table's own, its tracks have the table's own names. */
     if (r == 0 && src->kind == SERVE_KIND_instruction && d->own_levels)
         r = kymo_buf_printf(b, "coalesce(timeline_track, '')");
     else if (r == 0)
         r = add_track_text(b, d, src->track);
     if (r == 0)
-        r = kymo_buf_printf(b, " AS track, %s", src->rest);
+        r = kymo_buf_printf(b, " AS track, %s", rest);
     return r < 0 ? kymo_err_set(err, r, "no memory for a view")
                  : sql_run(s, (const char *)b->data, NULL, 0, NULL, NULL, err);
+}
+
+static int make_source(const struct serve_dir *d, const struct sql *s, const struct source *src, struct kymo_buf *b,
+                       struct kymo_err *err)
+{
+    const char *table = serve_kinds[src->kind].table;
+    int r = make_view(d, s, src, "src", src->rest, b, err);
+    if (r < 0 || !table)
+        return r;
+    char rest[128];
+    (void)snprintf(rest, sizeof rest, "* FROM k.\"%s\"", table);
+    return make_view(d, s, src, "row", rest, b, err);
 }
 
 /* Levels of one kind, each from the one below, the finest from the events. */

@@ -4,7 +4,17 @@
 
 #include "collector/query/serve_dir.h"
 
-/* Views k.src_KIND(id, start_ts, end_ts, track, pcore, bytes, wait, label, color), and k.levels. */
+/* The engine's name as we write it, whatever case it is in: SQL over Instruction. */
+#define SERVE_ENGINE                                                                                                   \
+    "CASE lower(engine) WHEN 'tensor' THEN 'Tensor' WHEN 'vector' THEN 'Vector' WHEN 'scalar' THEN 'Scalar'"           \
+    " WHEN 'gpsimd' THEN 'GpSimd' WHEN 'sync' THEN 'Sync' ELSE coalesce(engine, '') END"
+/* What an instruction is coloured by: SQL over Instruction. Empty: nothing. */
+#define SERVE_OPERATOR "coalesce(operator, nullif(layer, ''), nullif(hlo_name, ''), '')"
+
+/*
+ * Views k.src_KIND(id, start_ts, end_ts, track, pcore, bytes, wait, label, color), of kinds with a table also
+ * k.row_KIND(track, all columns of the table), and k.levels.
+ */
 int serve_tracks_views(struct serve_dir *d, const struct sql *s, struct kymo_err *err) KYMO_MUST_CHECK;
 /* Fills tracks; the directory's cores and extent are known. */
 int serve_tracks_find(struct serve_dir *d, const struct sql *s, struct kymo_err *err) KYMO_MUST_CHECK;
