@@ -25,7 +25,8 @@ struct api_query {
     X(dependencies, QUERY_QUICK, "events/{table}/{id}/dependencies", "")                                               \
     X(why, QUERY_QUICK, "events/{table}/{id}/why", "")                                                                 \
     X(search, QUERY_LONG, "search", "category,field,match,value,page,size,marks,from,to,width")                        \
-    X(summary, QUERY_QUICK, "summary", "from,to,tracks")
+    X(summary, QUERY_QUICK, "summary", "from,to,tracks")                                                               \
+    X(operators, QUERY_QUICK, "operators", "parent,from,to,sort,filter,page,size")
 
 #define X(op, class, path, params) void api_query_##op(void *ctx, struct http_request *q);
 API_QUERIES(X)

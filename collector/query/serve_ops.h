@@ -14,7 +14,8 @@
     X(dependencies)                                                                                                    \
     X(why)                                                                                                             \
     X(search)                                                                                                          \
-    X(summary)
+    X(summary)                                                                                                         \
+    X(operators)
 
 struct serve_op {
     const char *name;
