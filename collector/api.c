@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "collector/api_impl.h"
+#include "collector/api_store.h"
 #include "collector/page_files.h"
 #include "collector/work_queue.h"
 
@@ -20,7 +21,7 @@ static const struct http_route routes[] = {
     {"GET", "/api/v1/status", api_get_status},
     {"GET", "/api/v1/openapi.json", api_get_openapi},
     {"GET", "/metrics", api_get_metrics},
-    API_QUERIES(API_QUERY_ROUTE){"GET", "/", api_get_page},
+    API_STORE_ROUTES API_QUERIES(API_QUERY_ROUTE){"GET", "/", api_get_page},
     {"GET", "/{file}", api_get_page},
     {"GET", "/assets/{file}", api_get_asset},
 };
@@ -81,6 +82,11 @@ struct api *api_free(struct api *a)
 void api_set_pool(struct api *a, struct query_pool *pool)
 {
     a->query.pool = pool;
+}
+
+void api_set_store(struct api *a, struct viewer_store *store)
+{
+    a->query.store = store;
 }
 
 void api_set_page(struct api *a, const struct page_files *page)

@@ -92,6 +92,9 @@ const struct http_route *api_routes(size_t *ret_n);
 /* Who answers questions about tables; NULL: nobody. */
 struct query_pool;
 void api_set_pool(struct api *a, struct query_pool *pool);
+/* What users keep; NULL: nothing. */
+struct viewer_store;
+void api_set_store(struct api *a, struct viewer_store *store);
 /* The files of the web page; NULL: none. */
 struct page_files;
 void api_set_page(struct api *a, const struct page_files *page);

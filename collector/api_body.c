@@ -5,22 +5,27 @@
 #include <strings.h>
 
 #define TEXT_MAX 255
-#define DEPTH_MAX 8
+#define BRACKETS_MAX 8
 
 /* jansson's own limit of nesting is thousands of levels deep. */
-static bool is_flat(const char *text, size_t n)
+static bool is_flat(const char *text, size_t n, size_t max)
 {
-    size_t depth = 0;
+    size_t brackets = 0;
     for (size_t i = 0; i < n; i++) {
         if (text[i] == '[' || text[i] == '{')
-            depth++;
-        if (depth > DEPTH_MAX)
+            brackets++;
+        if (brackets > max)
             return false;
     }
     return true;
 }
 
 json_t *api_body_parse(struct http_request *q)
+{
+    return api_body_parse_list(q, BRACKETS_MAX);
+}
+
+json_t *api_body_parse_list(struct http_request *q, size_t brackets)
 {
     const void *data;
     size_t n;
@@ -33,7 +38,7 @@ json_t *api_body_parse(struct http_request *q)
         http_answer_error(q, 415, "media_type", "the body's type must be application/json");
         return NULL;
     }
-    json_t *root = is_flat(data, n) ? json_loadb(data, n, JSON_REJECT_DUPLICATES, &why) : NULL;
+    json_t *root = is_flat(data, n, brackets) ? json_loadb(data, n, JSON_REJECT_DUPLICATES, &why) : NULL;
     if (!root || !json_is_object(root)) {
         json_decref(root);
         http_answer_error(q, 400, "bad_request", "the body is no JSON object that this takes");

@@ -10,6 +10,8 @@
 
 /* The object, an empty one if there is no body; NULL: the request has been answered. */
 json_t *api_body_parse(struct http_request *q);
+/* As that, for an object with lists in it: so many brackets may open. */
+json_t *api_body_parse_list(struct http_request *q, size_t brackets);
 /* Each gives false when the request has been answered. Outputs keep their value where the member is absent or null. */
 bool api_body_known(struct http_request *q, const json_t *body, const char *const *known); /* ends with NULL */
 /* 1 to 255 bytes without control characters; lives as long as the body. */

@@ -10,7 +10,8 @@
 
 /* The context of the handlers begins with it. */
 struct api_query {
-    struct query_pool *pool; /* NULL: none */
+    struct query_pool *pool;    /* NULL: none */
+    struct viewer_store *store; /* what users keep; NULL: nothing */
     /* The directory of a profile, absolute, as fresh memory. -ENOENT; -EALREADY: it is not ready. */
     int (*find)(struct api_query *q, const char *name, char **ret_dir, struct kymo_err *err);
 };

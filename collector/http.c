@@ -7,6 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <openssl/rand.h>
+
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/net_listener.h"
@@ -216,10 +218,11 @@ struct http *http_close(struct http *h)
 
 static int check_token(const struct http_config *config, bool loopback, const char *token, struct kymo_err *err)
 {
-    if (token && !http_guard_is_token(token))
+    if (token && !http_guard_are_tokens(token))
         return kymo_err_set(err, -EINVAL,
-                            "a token has %d to %d characters of A-Z a-z 0-9 - . _ ~ + / =", HTTP_TOKEN_MIN,
-                            HTTP_TOKEN_MAX);
+                            "a token has %d to %d characters of A-Z a-z 0-9 - . _ ~ + / =, maybe with a name of A-Z a-z"
+                            " 0-9 . _ - before it; one on a line, at most %d",
+                            HTTP_TOKEN_MIN, HTTP_TOKEN_MAX, HTTP_TOKENS_MAX);
     if (!loopback && !token)
         return kymo_err_set(err, -EPERM, "%s: not a loopback address, and there is no token", config->address);
     return 0;
@@ -359,7 +362,8 @@ int http_new(uv_loop_t *loop, struct net *net, const struct http_config *config,
     h->config.request_ms = config->request_ms ? config->request_ms : HTTP_REQUEST_MS;
     h->config.answer_ms = config->answer_ms ? config->answer_ms : HTTP_ANSWER_MS;
     h->config.send_ms = config->send_ms ? config->send_ms : HTTP_SEND_MS;
-    int r = start(h, net, err);
+    int r = RAND_bytes(h->login_key, sizeof h->login_key) == 1 ? 0 : -EIO;
+    r = r < 0 ? kymo_err_set(err, r, "there is no randomness for logins") : start(h, net, err);
     if (r < 0)
         http_close(h);
     else

@@ -3,9 +3,10 @@
  * there is; 404 and 405 come from it. A handler answers at once or later; nothing waits for it but its own client.
  *
  * Loopback by default. Elsewhere it wants a token, and TLS unless plain was chosen. Checked before any handler: the
- * token; the Host header on loopback (DNS rebinding); for all but GET and HEAD that the page that sends it came from
- * here (CSRF). Errors are {"error":{"code":TEXT,"message":TEXT}}, but for what cannot be read as HTTP at all, which
- * libmicrohttpd itself answers with 400, 413, 414 or 431 and its own text.
+ * token, or the cookie that a browser gets for one (POST /login); the Host header on loopback (DNS rebinding); for all
+ * but GET and HEAD that the page that sends it came from here (CSRF). Errors are
+ * {"error":{"code":TEXT,"message":TEXT}}, but for what cannot be read as HTTP at all, which libmicrohttpd itself
+ * answers with 400, 413, 414 or 431 and its own text.
  */
 #ifndef KYMO_COLLECTOR_HTTP_H
 #define KYMO_COLLECTOR_HTTP_H
@@ -44,9 +45,10 @@ struct http_config {
     const char *address; /* numeric host and port; port 0: any free one. With adopt, a name for errors */
     bool adopt;          /* socket listens already, as systemd hands it over; the server's from then on */
     int socket;
-    struct tls_context *tls;  /* NULL: plain. See http_set_tls */
-    bool plain_anywhere;      /* plain on other addresses than loopback: an explicit choice */
-    const char *token;        /* NULL: everybody on this machine may; needed on other addresses than loopback */
+    struct tls_context *tls; /* NULL: plain. See http_set_tls */
+    bool plain_anywhere;     /* plain on other addresses than loopback: an explicit choice */
+    /* Lines "TOKEN" or "NAME TOKEN". NULL: everybody on this machine may; needed on other addresses than loopback. */
+    const char *token;
     const char *const *names; /* more hosts that a Host header may name */
     size_t n_names;
     unsigned max_connections;                /* 0: HTTP_CONNECTIONS_MAX */
@@ -106,6 +108,9 @@ const char *http_param(const struct http_request *q, const char *name); /* of th
 /* The first parameter whose name is not in the list, which ends with NULL; NULL: there is none. */
 const char *http_unknown_param(const struct http_request *q, const char *const *known);
 const char *http_header(const struct http_request *q, const char *name); /* as sent; NULL: not there */
+/* Who asks: the name of the token, "token" where it has none, "local" where none is needed. */
+const char *http_user(const struct http_request *q);
+bool http_has_login(const struct http_request *q); /* by a browser's cookie */
 void http_body(const struct http_request *q, const void **ret_data, size_t *ret_n);
 
 /* Answers; the request is not the handler's any more. Nothing happens when the client has gone. */

@@ -6,6 +6,7 @@
 #include <openssl/crypto.h>
 
 #define DIGITS "0123456789"
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 static bool is_port(const char *text)
 {
@@ -63,19 +64,64 @@ bool http_guard_origin(const char *origin, const char *host)
     return *origin && !strcasecmp(origin, host);
 }
 
-bool http_guard_is_token(const char *token)
+static bool is_token(const char *token, size_t len)
 {
-    static const char characters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" DIGITS "-._~+/=";
-    size_t n = strspn(token, characters);
-    return n >= HTTP_TOKEN_MIN && n <= HTTP_TOKEN_MAX && token[n] == '\0';
+    static const char characters[] = LETTERS DIGITS "-._~+/=";
+    return len >= HTTP_TOKEN_MIN && len <= HTTP_TOKEN_MAX && strspn(token, characters) >= len;
 }
 
-bool http_guard_authorized(const char *authorization, const char *token)
+bool http_guard_next_token(const char **at, struct http_token *ret)
+{
+    static const char blank[] = " \t\r";
+    static const char nobody[] = "token";
+    const char *line = *at + strspn(*at, " \t\r\n");
+    size_t n = strcspn(line, "\r\n");
+    *at = line + n;
+    while (n > 0 && strchr(blank, line[n - 1]))
+        n--;
+    size_t first = strcspn(line, " \t\r\n");
+    *ret = (struct http_token){line, nobody, line, n, sizeof nobody - 1, n};
+    if (first < n) {
+        size_t skip = first + strspn(line + first, blank);
+        *ret = (struct http_token){line, line, line + skip, n, first, n - skip};
+    }
+    return n > 0;
+}
+
+static bool is_sound(const struct http_token *t)
+{
+    return t->name_n <= HTTP_USER_MAX && strspn(t->name, LETTERS DIGITS "._-") >= t->name_n &&
+           t->line_n <= HTTP_TOKEN_LINE_MAX && is_token(t->token, t->token_n);
+}
+
+bool http_guard_are_tokens(const char *tokens)
+{
+    struct http_token t;
+    size_t n = 0;
+    for (const char *at = tokens; http_guard_next_token(&at, &t); n++)
+        if (n == HTTP_TOKENS_MAX || !is_sound(&t))
+            return false;
+    return n > 0;
+}
+
+bool http_guard_find_token(const char *tokens, const char *token, struct http_token *ret)
+{
+    size_t n = strlen(token);
+    bool found = false;
+    struct http_token t;
+    for (const char *at = tokens; http_guard_next_token(&at, &t);)
+        if (t.token_n == n && CRYPTO_memcmp(t.token, token, n) == 0 && !found) {
+            *ret = t;
+            found = true;
+        }
+    return found;
+}
+
+bool http_guard_authorized(const char *authorization, const char *tokens, struct http_token *ret)
 {
     if (!authorization || strncasecmp(authorization, "Bearer ", 7) != 0)
         return false;
     authorization += 7;
     authorization += strspn(authorization, " ");
-    size_t n = strlen(token);
-    return strlen(authorization) == n && CRYPTO_memcmp(authorization, token, n) == 0;
+    return http_guard_find_token(tokens, authorization, ret);
 }

@@ -6,9 +6,13 @@
 
 #include "base/buf.h"
 #include "collector/http.h"
+#include "collector/http_login.h"
 #include "collector/http_route.h"
 #include "collector/http_stream.h"
 #include "collector/http_target.h"
+
+#define HTTP_LOGIN_COOKIE "kymo"
+#define HTTP_LOGIN_COOKIE_TLS "__Host-kymo" /* browsers take it only with Secure, and from this host alone */
 
 enum http_phase { HTTP_READING, HTTP_KEPT, HTTP_SENDING };
 
@@ -33,10 +37,11 @@ struct http_request {
     struct MHD_Response *response; /* made, not queued yet */
     unsigned status;
     uint64_t kept_ms;
-    size_t dropped; /* bytes of a body that nobody wants */
-    bool begun, suspended;
-    bool attached; /* libmicrohttpd has it */
-    bool owed;     /* a handler has it */
+    size_t dropped;               /* bytes of a body that nobody wants */
+    bool begun, suspended, login; /* login: by its cookie */
+    char user[HTTP_USER_MAX + 1]; /* whose token it has; empty: nobody's */
+    bool attached;                /* libmicrohttpd has it */
+    bool owed;                    /* a handler has it */
     bool answered;
     void (*gone)(void *ctx); /* NULL: the handler does not care whether the client leaves */
     void *gone_ctx;
@@ -47,6 +52,7 @@ struct http {
     uv_loop_t *loop;
     struct http_config config;
     bool loopback, closing;
+    uint8_t login_key[HTTP_LOGIN_KEY];
     struct MHD_Daemon *daemon;
     struct net_listener *listener; /* with TLS */
     int port;
@@ -91,6 +97,10 @@ void http_request_expire(struct http *h, uint64_t before_ms, unsigned status, co
 
 /* Answers with a response that has neither headers nor a place yet. */
 void http_request_answer(struct http_request *q, unsigned status, const char *type, struct MHD_Response *response);
+/* The headers of every answer. */
+void http_request_headers(struct MHD_Response *response, const char *type, const char *policy);
+/* Answers with a response that has its headers; NULL: there was no memory for one. */
+void http_request_finish(struct http_request *q, unsigned status, struct MHD_Response *response);
 /* Clients that have left while somebody is at work for them: the worker is told. */
 void http_request_sweep(struct http *h);
 /* Ends the streams of all requests, so that no connection stays suspended. */

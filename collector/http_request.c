@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "collector/http_guard.h"
 #include "collector/http_impl.h"
 #include "collector/json_text.h"
@@ -63,19 +64,22 @@ void http_request_end(void *cls, struct MHD_Connection *mhd, void **con_cls, enu
     free_request(q);
 }
 
-static void add_headers(struct MHD_Response *response, const char *type)
+void http_request_headers(struct MHD_Response *response, const char *type, const char *policy)
 {
     static const char *const rows[][2] = {
-        {"Cache-Control", "no-store"},
-        {"Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"},
-        {"Cross-Origin-Resource-Policy", "same-origin"},
-        {"Referrer-Policy", "no-referrer"},
-        {"X-Content-Type-Options", "nosniff"},
+        {"Cache-Control", "no-store"},      {"Cross-Origin-Resource-Policy", "same-origin"},
+        {"Referrer-Policy", "no-referrer"}, {"X-Content-Type-Options", "nosniff"},
         {"X-Frame-Options", "DENY"},
     };
     (void)MHD_add_response_header(response, "Content-Type", type);
+    (void)MHD_add_response_header(response, "Content-Security-Policy", policy);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         (void)MHD_add_response_header(response, rows[i][0], rows[i][1]);
+}
+
+static void add_headers(struct MHD_Response *response, const char *type)
+{
+    http_request_headers(response, type, "default-src 'none'; frame-ancestors 'none'");
 }
 
 /* buf is emptied. NULL without memory. */
@@ -144,6 +148,11 @@ static struct MHD_Response *error_response(const char *code, const char *message
 void http_request_answer(struct http_request *q, unsigned status, const char *type, struct MHD_Response *response)
 {
     add_headers(response, type);
+    answer(q, status, response);
+}
+
+void http_request_finish(struct http_request *q, unsigned status, struct MHD_Response *response)
+{
     answer(q, status, response);
 }
 
@@ -216,11 +225,9 @@ void http_answer_file(struct http_request *q, const struct http_file *file)
         http_answer_error(q, 503, "no_memory", "no memory for the answer");
         return;
     }
-    add_headers(response, file->type);
+    http_request_headers(response, file->type, policy);
     (void)MHD_del_response_header(response, "Cache-Control", "no-store");
-    (void)MHD_del_response_header(response, "Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'");
     (void)MHD_add_response_header(response, "Cache-Control", "no-cache");
-    (void)MHD_add_response_header(response, "Content-Security-Policy", policy);
     (void)MHD_add_response_header(response, "Cross-Origin-Opener-Policy", "same-origin");
     (void)MHD_add_response_header(response, "ETag", file->etag);
     answer(q, same ? 304 : 200, response);
@@ -246,6 +253,16 @@ const char *http_unknown_param(const struct http_request *q, const char *const *
             return q->target.params[i].name;
     }
     return NULL;
+}
+
+const char *http_user(const struct http_request *q)
+{
+    return *q->user ? q->user : "local";
+}
+
+bool http_has_login(const struct http_request *q)
+{
+    return q->login;
 }
 
 const char *http_header(const struct http_request *q, const char *name)
@@ -275,12 +292,13 @@ static enum MHD_Result queue(struct http_request *q)
 struct refusal {
     unsigned status;
     const char *code, *header, *value;
+    bool form; /* a browser gets the form to log in */
     char text[KYMO_ERR_TEXT_MAX];
 };
 
 static void refuse(struct http_request *q, const struct refusal *why)
 {
-    struct MHD_Response *response = error_response(why->code, why->text);
+    struct MHD_Response *response = why->form ? http_login_form(NULL) : error_response(why->code, why->text);
     if (response && why->header)
         (void)MHD_add_response_header(response, why->header, why->value);
     finish(q, why->status, response);
@@ -301,7 +319,7 @@ static bool set(struct refusal *ret, unsigned status, const char *code, const ch
 }
 
 struct headers {
-    const char *host, *origin, *site, *authorization, *length, *encoding;
+    const char *host, *origin, *site, *authorization, *cookie, *accept, *length, *encoding;
     unsigned hosts, lengths;
 };
 
@@ -322,6 +340,10 @@ static enum MHD_Result note_header(void *cls, enum MHD_ValueKind kind, const cha
         h->site = text;
     } else if (!strcasecmp(key, "Authorization")) {
         h->authorization = text;
+    } else if (!strcasecmp(key, "Cookie")) {
+        h->cookie = text;
+    } else if (!strcasecmp(key, "Accept")) {
+        h->accept = text;
     } else if (!strcasecmp(key, "Transfer-Encoding")) {
         h->encoding = text;
     }
@@ -352,22 +374,50 @@ static bool is_malformed(const struct headers *headers, const struct http_reques
     return false;
 }
 
-static bool is_foreign(const struct headers *headers)
+/* Whoever has the token in a cookie did not have to mean it: then its page must be known to be ours. */
+static bool is_foreign(const struct headers *headers, bool login)
 {
+    if (login && !headers->origin && !headers->site)
+        return true;
     if (headers->origin && !http_guard_origin(headers->origin, headers->host))
         return true;
     return headers->site && strcmp(headers->site, "same-origin") != 0 && strcmp(headers->site, "none") != 0;
 }
 
-static bool must_refuse(struct http *h, const struct http_request *q, const struct headers *headers, const char *method,
+static const struct http_route login_routes[] = {
+    {"POST", "/login", http_login_post},
+    {"POST", "/logout", http_logout_post},
+};
+
+static bool is_login(const struct http_request *q, const char *method)
+{
+    return !strcmp(method, "POST") && !q->bad.code && q->target.n_segments == 1 &&
+           !strcmp(q->target.segments[0], "login");
+}
+
+/* Notes whose token it is. */
+static bool is_somebody(const struct http *h, struct http_request *q, const struct headers *headers)
+{
+    struct http_token t;
+    if (http_guard_authorized(headers->authorization, h->config.token, &t)) {
+        (void)snprintf(q->user, sizeof q->user, "%.*s", (int)t.name_n, t.name);
+        return true;
+    }
+    q->login = http_login_find(h->login_key, headers->cookie, h->config.tls ? HTTP_LOGIN_COOKIE_TLS : HTTP_LOGIN_COOKIE,
+                               h->config.token, kymo_clock_real_ns() / 1000000000, q->user);
+    return q->login;
+}
+
+static bool must_refuse(struct http *h, struct http_request *q, const struct headers *headers, const char *method,
                         struct refusal *ret)
 {
     if (h->loopback && headers->hosts == 1 && !http_guard_host(headers->host, h->config.names, h->config.n_names)) {
         http_refuse(h, HTTP_REFUSED_HOST);
         return set(ret, 403, "host", "the Host header names none of this collector's names");
     }
-    if (h->config.token && !http_guard_authorized(headers->authorization, h->config.token)) {
+    if (h->config.token && !is_somebody(h, q, headers) && !is_login(q, method)) {
         http_refuse(h, HTTP_REFUSED_TOKEN);
+        ret->form = !strcmp(method, "GET") && headers->accept && strstr(headers->accept, "text/html");
         ret->header = "WWW-Authenticate";
         ret->value = "Bearer realm=\"kymo\"";
         return set(ret, 401, "token", "a bearer token is needed (Authorization: Bearer TOKEN)");
@@ -377,7 +427,7 @@ static bool must_refuse(struct http *h, const struct http_request *q, const stru
             http_refuse(h, HTTP_REFUSED_MALFORMED);
         return true;
     }
-    if (!is_read(method) && is_foreign(headers)) {
+    if (!is_read(method) && is_foreign(headers, q->login)) {
         http_refuse(h, HTTP_REFUSED_ORIGIN);
         return set(ret, 403, "origin", "a page from elsewhere may not do this");
     }
@@ -397,7 +447,12 @@ static void find_route(struct http *h, struct http_request *q, const char *metho
     struct refusal why = {0};
     struct kymo_err err = {0};
     char allow[HTTP_ALLOW_MAX];
-    int r = http_route_find(h->config.routes, h->config.n_routes, method, &q->target, &q->route, allow, &err);
+    int r = -ENOENT;
+    if (h->config.token)
+        r = http_route_find(login_routes, sizeof login_routes / sizeof *login_routes, method, &q->target, &q->route,
+                            allow, &err);
+    if (r == -ENOENT)
+        r = http_route_find(h->config.routes, h->config.n_routes, method, &q->target, &q->route, allow, &err);
     if (r == 0)
         return;
     if (r == -EOPNOTSUPP) {

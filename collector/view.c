@@ -18,6 +18,7 @@
 #include "base/sibling.h"
 #include "collector/api_params.h"
 #include "collector/api_query.h"
+#include "collector/api_store.h"
 #include "collector/json_text.h"
 #include "collector/page_files.h"
 
@@ -242,7 +243,7 @@ static void get_asset(void *ctx, struct http_request *q)
 static const struct http_route routes[] = {
     {"GET", "/api/v1/profiles", get_profiles},
     {"GET", "/api/v1/profiles/{name}", get_profile},
-    API_QUERIES(API_QUERY_ROUTE){"GET", "/", get_page},
+    API_STORE_ROUTES API_QUERIES(API_QUERY_ROUTE){"GET", "/", get_page},
     {"GET", "/{file}", get_page},
     {"GET", "/assets/{file}", get_asset},
 };
@@ -281,6 +282,30 @@ static int watch_signals(struct view *v, struct kymo_err *err)
             return kymo_err_set(err, r, "cannot handle signals: %s", uv_strerror(r));
     }
     return 0;
+}
+
+/* Fresh memory; NULL: there is no place of the user's. */
+static char *state_folder(void)
+{
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    if (state && *state == '/')
+        return kymo_asprintf("%s/kymo", state);
+    return home && *home == '/' ? kymo_asprintf("%s/.local/state/kymo", home) : NULL;
+}
+
+/* Without it the page keeps in the browser what it can. */
+static void open_store(struct view *v)
+{
+    struct kymo_err err = {0};
+    char *folder KYMO_FREE = state_folder();
+    char *path KYMO_FREE = folder ? kymo_asprintf("%s/viewer.db", folder) : NULL;
+    if (!path)
+        return;
+    int r = kymo_file_mkdirs(folder, &err);
+    if (r == 0)
+        r = viewer_store_new(&v->loop, path, &v->query.store, &err);
+    if (r < 0)
+        kymo_log(KYMO_LOG_WARNING, "annotations and layouts stay in the browser: %s", err.text);
 }
 
 static int open_parts(struct view *v, const struct args *args, struct kymo_err *err)
@@ -326,6 +351,8 @@ static int open_all(struct view *v, const struct args *args, struct kymo_err *er
     if (r == 0)
         r = open_parts(v, args, err);
     if (r == 0)
+        open_store(v);
+    if (r == 0)
         r = listen_on(v, args, err);
     return r < 0 ? r : tell_port(v, args, err);
 }
@@ -335,6 +362,7 @@ static void close_all(struct view *v)
     v->query.pool = query_pool_free(v->query.pool);
     v->http = http_close(v->http);
     net_free(v->net);
+    v->query.store = viewer_store_free(v->query.store);
     (void)uv_run(&v->loop, UV_RUN_NOWAIT);
     uv_walk(&v->loop, close_handle, NULL);
     (void)uv_run(&v->loop, UV_RUN_DEFAULT);

@@ -13,10 +13,11 @@
 #include "base/log.h"
 #include "base/sibling.h"
 #include "collector/api.h"
+#include "collector/api_store.h"
 #include "collector/page_files.h"
 #include "collector/query_pool.h"
 
-#define TOKEN_MAX 4096
+#define TOKEN_MAX 65536
 #define ANSWER_MS                                                                                                      \
     (HTTP_ANSWER_MS - 5000) /* daemons have so long, that the client still hears of those that have not answered */
 
@@ -27,6 +28,7 @@ struct web {
     struct api *api;
     struct query_pool *pool;
     struct page_files *page;
+    struct viewer_store *kept;
     struct tls_context *tls;
     char *token, *data_path, *address;
     char **names;
@@ -221,7 +223,7 @@ static void on_capture(void *ctx, const struct api_capture_request *what, struct
         api_captured(request, NULL, 0, &err);
 }
 
-/* One line; blanks around it do not count. */
+/* Lines, as http.h takes them. */
 static int read_token(const char *path, char **ret, struct kymo_err *err)
 {
     uint8_t *data KYMO_FREE = NULL;
@@ -229,11 +231,10 @@ static int read_token(const char *path, char **ret, struct kymo_err *err)
     int r = kymo_file_read_all(path, TOKEN_MAX, &data, &n, err);
     if (r < 0)
         return r;
-    const char *text = (const char *)data + strspn((const char *)data, " \t\r\n");
-    char *token KYMO_FREE = kymo_strndup(text, strcspn(text, " \t\r\n"));
+    char *token KYMO_FREE = n ? kymo_strndup((const char *)data, n) : kymo_strdup("");
     if (!token)
         return kymo_err_set(err, -ENOMEM, "no memory for the token");
-    if (!*token)
+    if (strspn(token, " \t\r\n") == strlen(token))
         return kymo_err_set(err, -EINVAL, "%s: there is no token in it", path);
     *ret = KYMO_TAKE(token);
     return 0;
@@ -286,6 +287,19 @@ static int open_pool(struct web *w, uv_loop_t *loop, struct kymo_err *err)
     return r;
 }
 
+/* Without it the page keeps in the browser what it can. */
+static int open_kept(struct web *w, uv_loop_t *loop, struct kymo_err *err)
+{
+    struct kymo_err why = {0};
+    char *path KYMO_FREE = kymo_asprintf("%s/viewer.db", w->data_path);
+    if (!path)
+        return kymo_err_set(err, -ENOMEM, "no memory for a path");
+    if (viewer_store_new(loop, path, &w->kept, &why) < 0)
+        kymo_log(KYMO_LOG_WARNING, "nothing is kept for users of the page: %s", why.text);
+    api_set_store(w->api, w->kept);
+    return 0;
+}
+
 static int open_page(struct web *w, struct kymo_err *err)
 {
     char place[4096];
@@ -309,6 +323,8 @@ static int start(struct web *w, uv_loop_t *loop, struct net *net, const struct c
         r = open_pool(w, loop, err);
     if (r == 0)
         r = open_page(w, err);
+    if (r == 0)
+        r = open_kept(w, loop, err);
     struct http_config config = {
         .address = w->address,
         .tls = w->tls,
@@ -359,6 +375,7 @@ struct web *web_free(struct web *w)
         return NULL;
     api_free(w->api);
     page_files_free(w->page);
+    viewer_store_free(w->kept);
     tls_context_free(w->tls);
     for (size_t i = 0; i < w->n_names; i++)
         kymo_free(w->names[i]);

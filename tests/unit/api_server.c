@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/options.h"
 #include "collector/api.h"
+#include "collector/api_store.h"
 #include "collector/catalog.h"
 #include "tests/unit/api_sample.h"
 
@@ -110,6 +111,7 @@ static int run(const struct args *a, struct kymo_err *err)
 {
     struct api *api = NULL;
     struct api_sample *sample = NULL;
+    struct viewer_store *kept = NULL;
     struct tls_context *tls = NULL;
     uv_loop_t loop;
     (void)uv_loop_init(&loop);
@@ -128,6 +130,11 @@ static int run(const struct args *a, struct kymo_err *err)
     int r = api_sample_new(&loop, a->data_path, (unsigned)a->captures, &sample, err);
     if (r == 0)
         r = api_new(a->data_path, api_sample_source(sample), &api, err);
+    char *path KYMO_FREE = kymo_asprintf("%s/viewer.db", a->data_path);
+    if (r == 0)
+        r = viewer_store_new(&loop, path, &kept, err);
+    if (r == 0)
+        api_set_store(api, kept);
     if (r == 0 && a->cert)
         r = tls_context_new(TLS_SERVER, &files, &tls, err);
     if (r == 0) {
@@ -138,6 +145,7 @@ static int run(const struct args *a, struct kymo_err *err)
     }
     api_sample_stop(sample);
     end_loop(&loop);
+    viewer_store_free(kept);
     api_sample_free(sample);
     api_free(api);
     tls_context_free(tls);

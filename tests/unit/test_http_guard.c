@@ -3,11 +3,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "collector/http_guard.h"
+#include "collector/http_login.h"
 
 static void test_host(void **state)
 {
@@ -65,34 +67,96 @@ static void test_token(void **state)
 {
     static const char token[] = "0123456789abcdef";
     char longest[HTTP_TOKEN_MAX + 2];
+    struct http_token found;
     (void)state;
-    assert_true(http_guard_is_token(token));
-    assert_false(http_guard_is_token("0123456789abcde"));
-    assert_false(http_guard_is_token("0123456789abcdef "));
-    assert_false(http_guard_is_token(""));
+    assert_true(http_guard_are_tokens(token));
+    assert_false(http_guard_are_tokens("0123456789abcde"));
+    assert_false(http_guard_are_tokens(""));
     memset(longest, 'a', sizeof longest);
     longest[HTTP_TOKEN_MAX + 1] = '\0';
-    assert_false(http_guard_is_token(longest));
+    assert_false(http_guard_are_tokens(longest));
     longest[HTTP_TOKEN_MAX] = '\0';
-    assert_true(http_guard_is_token(longest));
-    assert_true(http_guard_authorized("Bearer 0123456789abcdef", token));
-    assert_true(http_guard_authorized("bearer   0123456789abcdef", token));
-    assert_false(http_guard_authorized(NULL, token));
-    assert_false(http_guard_authorized("", token));
-    assert_false(http_guard_authorized("Bearer", token));
-    assert_false(http_guard_authorized("Bearer ", token));
-    assert_false(http_guard_authorized("Basic 0123456789abcdef", token));
-    assert_false(http_guard_authorized("Bearer 0123456789abcdeF", token));
-    assert_false(http_guard_authorized("Bearer 0123456789abcdef0", token));
-    assert_false(http_guard_authorized("Bearer 0123456789abcde", token));
+    assert_true(http_guard_are_tokens(longest));
+    assert_true(http_guard_authorized("Bearer 0123456789abcdef", token, &found));
+    assert_true(http_guard_authorized("bearer   0123456789abcdef", token, &found));
+    assert_false(http_guard_authorized(NULL, token, &found));
+    assert_false(http_guard_authorized("", token, &found));
+    assert_false(http_guard_authorized("Bearer", token, &found));
+    assert_false(http_guard_authorized("Bearer ", token, &found));
+    assert_false(http_guard_authorized("Basic 0123456789abcdef", token, &found));
+    assert_false(http_guard_authorized("Bearer 0123456789abcdeF", token, &found));
+    assert_false(http_guard_authorized("Bearer 0123456789abcdef0", token, &found));
+    assert_false(http_guard_authorized("Bearer 0123456789abcde", token, &found));
+}
+
+static void test_tokens(void **state)
+{
+    static const char tokens[] =
+        "\r\n0123456789abcdef\n\n  ann  ann-has-a-token-1 \r\nann ann-has-a-token-2\nbob.b bob-has-a-token--";
+    static const char *const bad[] = {"",
+                                      " \n\t",
+                                      "ann short",
+                                      "an!n 0123456789abcdef",
+                                      "ann 0123456789abcdef more",
+                                      "spaces in this token",
+                                      "0123456789abcdef\nshort",
+                                      "0123456789abc\x01"
+                                      "def",
+                                      "0123456789abcdef\xc3\xa9"};
+    static const char *const known[][2] = {{"0123456789abcdef", "token"},
+                                           {"ann-has-a-token-1", "ann"},
+                                           {"ann-has-a-token-2", "ann"},
+                                           {"bob-has-a-token--", "bob.b"}};
+    struct http_token t;
+    (void)state;
+    assert_true(http_guard_are_tokens(tokens));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_false(http_guard_are_tokens(bad[i]));
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        assert_true(http_guard_find_token(tokens, known[i][0], &t));
+        assert_int_equal(t.name_n, strlen(known[i][1]));
+        assert_memory_equal(t.name, known[i][1], t.name_n);
+    }
+    assert_false(http_guard_find_token(tokens, "", &t));
+    assert_false(http_guard_find_token(tokens, "ann", &t));
+    assert_false(http_guard_find_token(tokens, "ann  ann-has-a-token-1", &t));
+    assert_false(http_guard_find_token(tokens, "ann-has-a-token-3", &t));
+}
+
+static void test_login(void **state)
+{
+    static const char tokens[] = "ann ann-has-a-token-1\nbob bob-has-a-token-1", fewer[] = "ann ann-has-a-token-1";
+    static const uint8_t key[HTTP_LOGIN_KEY] = {1}, other[HTTP_LOGIN_KEY] = {2};
+    const uint64_t now = 1000000;
+    char value[HTTP_LOGIN_VALUE_MAX], cookies[2 * HTTP_LOGIN_VALUE_MAX], user[HTTP_USER_MAX + 1] = "";
+    (void)state;
+    http_login_value(key, tokens + strlen(fewer) + 1, strlen("bob bob-has-a-token-1"), now + 10, value);
+    (void)snprintf(cookies, sizeof cookies, "a=b; kymo=wrong; kymo=%s; c=d", value);
+    assert_true(http_login_find(key, cookies, "kymo", tokens, now, user));
+    assert_string_equal(user, "bob");
+    assert_false(http_login_find(key, cookies, "kym", tokens, now, user));
+    assert_false(http_login_find(key, cookies, "__Host-kymo", tokens, now, user));
+    assert_false(http_login_find(key, NULL, "kymo", tokens, now, user));
+    /* Over; a key of another process; a token that was taken away; a time that no login of ours has. */
+    assert_false(http_login_find(key, cookies, "kymo", tokens, now + 10, user));
+    assert_false(http_login_find(other, cookies, "kymo", tokens, now, user));
+    assert_false(http_login_find(key, cookies, "kymo", fewer, now, user));
+    assert_false(http_login_find(key, cookies, "kymo", tokens, now - HTTP_LOGIN_SECONDS, user));
+    /* Each character counts. */
+    for (size_t i = 0; i < strlen(value); i++) {
+        (void)snprintf(cookies, sizeof cookies, "kymo=%s", value);
+        cookies[5 + i] = cookies[5 + i] == '0' ? '1' : '0';
+        assert_false(http_login_find(key, cookies, "kymo", tokens, now, user));
+        cookies[5 + i] = '\0';
+        assert_false(http_login_find(key, cookies, "kymo", tokens, now, user));
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_host),
-        cmocka_unit_test(test_origin),
-        cmocka_unit_test(test_token),
+        cmocka_unit_test(test_host),   cmocka_unit_test(test_origin), cmocka_unit_test(test_token),
+        cmocka_unit_test(test_tokens), cmocka_unit_test(test_login),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
