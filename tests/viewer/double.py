@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A stand-in for the collector that the viewer's tests use to show what a real server seldom shows: slow, failing and breaking answers.
 
-usage: double.py --pages DIST [--port N] NAME=DIRECTORY...   prints "listening PORT"
+usage: double.py --pages DIST [--port N] [--sources DIR] NAME=DIRECTORY...   prints "listening PORT"
 POST /faults with [{"path": REGEX, "delay": S, "status": N, "break": true, "times": N}, ...] makes requests slow, fail or break off.
 GET /requests tells what was asked since the last DELETE /requests, and which of it the page gave up."""
 
@@ -15,10 +15,14 @@ import select
 import socket
 import threading
 import time
+import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+import duckdb
+
+import double_more
 from double_tables import Tables
 
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -31,6 +35,8 @@ def plain(value):
         return value.isoformat()
     if isinstance(value, decimal.Decimal):
         return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, uuid.UUID):
+        return str(value)
     raise TypeError(type(value))
 
 
@@ -44,7 +50,8 @@ def finite(value):
 
 
 class State:
-    def __init__(self, pages, profiles):
+    def __init__(self, pages, profiles, sources):
+        self.sources = sources
         self.pages = pages
         self.profiles = profiles
         self.faults = []
@@ -103,6 +110,13 @@ class Handler(BaseHTTPRequestHandler):
             return self.send(200, PACKED, tables.marks(params))
         if path == "export":
             return self.send(200, "text/csv", tables.export(params))
+        if path == "operators":
+            return self.json(double_more.operators(tables, params))
+        if path.split("/")[0] == "source":
+            answer = double_more.source(tables, path, params, self.state.sources)
+            if isinstance(answer, bytes):
+                return self.send(200, PACKED, answer)
+            return self.error(404, "not_found", "there is no text of it") if answer is None else self.json(answer)
         if path == "overview":
             return self.json(tables.overview())
         if path in ("bands", "summary", "search"):
@@ -167,6 +181,13 @@ class Handler(BaseHTTPRequestHandler):
             with self.state.lock:
                 self.state.faults = json.loads(body)
             return self.json({})
+        if self.path == "/api/v1/sql":
+            question = json.loads(body)
+            tables = self.state.profiles.get(question["profile"])
+            try:
+                return self.json(double_more.ask(tables, question))
+            except duckdb.Error as error:
+                return self.error(400, "sql", str(error))
         return self.error(404, "not_found", "no such address")
 
     def do_DELETE(self):
@@ -179,13 +200,14 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--pages", type=Path, required=True)
     parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--sources", type=Path)
     parser.add_argument("profiles", nargs="+")
     args = parser.parse_args()
     profiles = {}
     for text in args.profiles:
         name, _, directory = text.partition("=")
         profiles[name] = Tables(directory)
-    Handler.state = State(args.pages, profiles)
+    Handler.state = State(args.pages, profiles, args.sources)
     server = ThreadingHTTPServer(("127.0.0.1", args.port), Handler)
     server.daemon_threads = True
     print(f"listening {server.server_address[1]}", flush=True)

@@ -217,7 +217,7 @@ class Tables:
         return len(rows), cols
 
     def buckets(self, source, low, high, size, words):
-        sql = f"""select s // {size} * {size} bucket, min(s) first, max(e) last, count(*) n, sum(e - s) busy, sum(b) bytes,
+        sql = f"""select s // {size} * {size} bucket, min(s) "first", max(e) "last", count(*) n, sum(e - s) busy, sum(b) bytes,
                   arg_max(id, e - s) id, max(e - s) longest, arg_max(l, e - s) l, arg_max(c, e - s) c
                   from {source} where e >= ? and s <= ? group by 1 order by 1"""
         rows = self.rows(sql, (low, high))
@@ -390,8 +390,12 @@ class Tables:
     CATEGORY = {"operator": "Instruction", "instruction": "Instruction", "dma": "DmaPacketAggregated"}
 
     def hits(self, params):
+        from double_more import row_where
+
         table = self.CATEGORY[params["category"]]
         column = params["field"]
+        if column == "row":
+            return (table, *row_where(params["value"]))
         known = {row["column_name"] for row in self.rows(f"describe {table}")}
         if column not in known:
             return table, None, ()
@@ -412,7 +416,7 @@ class Tables:
             track = self.track_of(table, row)
             hits.append({
                 "table": table, "id": row["id"], "start_ts": row["start_ts"], "end_ts": row["end_ts"], "label": row["l"],
-                "track": track["id"] if track else None, "value": str(row[params["field"]]), "engine": row.get("engine"),
+                "track": track["id"] if track else None, "value": str(row.get(params["field"])), "engine": row.get("engine"),
                 "pcore": row["pcore_idx"],
             })
         return {"total": total, "more": False, "page": page, "size": size, "hits": hits}

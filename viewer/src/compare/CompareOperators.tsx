@@ -133,7 +133,7 @@ export function CompareOperators({ members, base }: { members: Member[]; base: n
   };
   const errors = trees.flatMap((tree) => tree.branches.get("")?.error ?? []);
   return (
-    <section class="compare-panel" aria-label="Compare Operator Table">
+    <section class="compare-panel wide" aria-label="Compare Operator Table">
       <header class="toolbar">
         <h2>Compare Operator Table</h2>
         <span class="space" />

@@ -6,6 +6,7 @@ import { ProfileApi } from "../api/profile";
 import type { Range } from "../api/types";
 import { CompareFigures } from "../compare/CompareFigures";
 import { CompareOperators } from "../compare/CompareOperators";
+import { CompareSides } from "../compare/CompareSides";
 import { RangeForm } from "../compare/RangeForm";
 import { type Member, ZOOM_MODES, type ZoomMode, ZoomSync } from "../compare/sync";
 import { Annotations } from "../state/annotations";
@@ -160,6 +161,7 @@ function Body({ open, base }: { open: Open; base: number }) {
         <CompareOperators members={members} base={base} />
         <CompareFigures title="Compare Overall Summary" members={members} ranges={whole} base={base} />
         <CompareFigures title="Compare Current Selection Summary" members={members} ranges={ranges} base={base} />
+        {members.length > 1 && <CompareSides names={members.map(({ profile }) => profile.name)} base={base} />}
       </div>
     </main>
   );

@@ -1,6 +1,6 @@
 // Bars that lie, one below the other, with their names and values: drawn as SVG, hints on hover and for readers of the screen.
 
-import { bytesText, niceTop, rateText, timeText } from "../timeline/scale";
+import { bytesText, flopsText, niceTop, rateText, timeText } from "../timeline/scale";
 import { fieldTitle, valueText } from "../ui/values";
 import type { Bars, Lines } from "./queries";
 
@@ -16,17 +16,6 @@ const TOP = 6;
 export function amount(value: unknown): number {
   const number = typeof value === "number" ? value : Number(value ?? 0);
   return Number.isFinite(number) ? number : 0;
-}
-
-const FLOPS = ["", "K", "M", "G", "T", "P"];
-
-function flopsText(value: number): string {
-  let [rest, unit] = [value, 0];
-  while (rest >= 1000 && unit < FLOPS.length - 1) {
-    rest /= 1000;
-    unit++;
-  }
-  return `${Number(rest.toPrecision(4))} ${FLOPS[unit]}FLOP`;
 }
 
 export function unitText(unit: Bars["unit"] | Lines["unit"], value: number): string {

@@ -28,24 +28,19 @@ function linesOf(rows: Row[], plot: Lines): Line[] {
   return [...lines.values()];
 }
 
-/** A value holds from its time to the next one's. */
-function pathOf(line: Line, xOf: (x: number) => number, yOf: (y: number) => number, end: number): string {
-  const parts: string[] = [];
-  line.points.forEach((point, i) => {
+/** The line's corners: a value holds for its stretch; where the next one is farther, the line is at 0 between them. */
+function cornersOf(line: Line, plot: Lines, end: number): { x: number; y: number }[] {
+  return line.points.flatMap((point, i) => {
     const next = line.points[i + 1]?.x ?? end;
-    const y = yOf(point.y).toFixed(1);
-    parts.push(`${i === 0 ? "M" : "L"}${xOf(point.x).toFixed(1)} ${y}L${xOf(next).toFixed(1)} ${y}`);
+    const until = Math.min(point.x + plot.stretch, next);
+    const held = [point, { x: until, y: point.y }];
+    return until < next ? [...held, { x: until, y: 0 }, { x: next, y: 0 }] : held;
   });
-  return parts.join("");
 }
 
-function valueAt(line: Line, time: number): number | null {
-  let found: number | null = null;
-  for (const point of line.points) {
-    if (point.x > time) break;
-    found = point.y;
-  }
-  return found;
+function valueAt(line: Line, plot: Lines, time: number): number {
+  const point = line.points.find((one) => one.x <= time && time < one.x + plot.stretch);
+  return point?.y ?? 0;
 }
 
 interface Props {
@@ -87,6 +82,8 @@ export function LinePlot({ rows, plot, title, extent }: Props) {
   const inner = { width: WIDTH - LEFT - RIGHT, height: HEIGHT - TOP - BOTTOM };
   const xOf = (x: number) => LEFT + ((x - extent.from) / span(extent)) * inner.width;
   const yOf = (y: number) => HEIGHT - BOTTOM - (y / top) * inner.height;
+  const pathOf = (corners: { x: number; y: number }[]) =>
+    corners.map(({ x, y }, i) => `${i === 0 ? "M" : "L"}${xOf(x).toFixed(1)} ${yOf(y).toFixed(1)}`).join("");
   const point = (event: PointerEvent) => {
     const box = (event.currentTarget as SVGElement).getBoundingClientRect();
     const x = ((event.clientX - box.left) / box.width) * WIDTH;
@@ -96,12 +93,14 @@ export function LinePlot({ rows, plot, title, extent }: Props) {
     <>
       <p class="plot-legend">
         {lines.map((line, i) => {
-          const value = time === null ? null : valueAt(line, time);
+          const value = time === null ? null : valueAt(line, plot, time);
           return (
             <span key={line.name}>
-              <svg width="12" height="10" aria-hidden="true" class="plot-svg">
-                <rect class={`part${i}`} width="12" height="10" />
-              </svg>{" "}
+              {lines.length > 1 && (
+                <svg width="12" height="10" aria-hidden="true" class="plot-svg">
+                  <rect class={`part${i}`} width="12" height="10" />
+                </svg>
+              )}{" "}
               {line.name} {value !== null && unitText(plot.unit, value)}
             </span>
           );
@@ -118,7 +117,7 @@ export function LinePlot({ rows, plot, title, extent }: Props) {
       >
         <Axes extent={extent} top={top} plot={plot} />
         {lines.map((line, i) => (
-          <path key={line.name} class={`line${i}`} d={pathOf(line, xOf, yOf, extent.to)} />
+          <path key={line.name} class={`line${i}`} d={pathOf(cornersOf(line, plot, extent.to))} />
         ))}
         {time !== null && <line class="cursor" x1={xOf(time)} x2={xOf(time)} y1={TOP} y2={HEIGHT - BOTTOM} />}
       </svg>

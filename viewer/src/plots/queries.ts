@@ -17,6 +17,8 @@ export interface Lines {
   y: string;
   /** Column that tells lines apart. */
   line: string | null;
+  /** How long a value holds; where no other follows, it is 0 then. */
+  stretch: number;
   unit: "bytes_per_second" | "percent";
 }
 
@@ -33,22 +35,21 @@ export interface Plot {
 /** Points of a plot over time. */
 const POINTS = 300;
 
+function stretchOf(length: number): number {
+  return Math.max(Math.ceil(length / POINTS), 1);
+}
+
 /** Rates over time from a running sum of bytes: what came in each of some hundred stretches, by their length. */
-function rateSql(table: string, length: number): string {
-  const width = Math.max(Math.ceil(length / POINTS), 1);
-  return `-- bytes that came in each stretch of ${width} ns, as a rate
-with stretches as (
+function rateSql(table: string, width: number): string {
+  return `-- bytes that came in each stretch of ${width} ns, as a rate; stretches in which none came are not there
+with totals as (
   select pcore_idx, timestamp // ${width} as n, max(total_transfer_bytes) as total
   from ${table}
   group by all
-),
-steps as (
-  select pcore_idx, n, total - lag(total, 1, 0) over w as bytes, n - lag(n, 1, -1) over w as stretches
-  from stretches
-  window w as (partition by pcore_idx order by n)
 )
-select pcore_idx, n * ${width} as timestamp, bytes * 1e9 / (stretches * ${width}) as bytes_per_second
-from steps
+select pcore_idx, n * ${width} as timestamp,
+       (total - lag(total, 1, 0) over (partition by pcore_idx order by n)) * 1e9 / ${width} as bytes_per_second
+from totals
 order by pcore_idx, n`;
 }
 
@@ -66,6 +67,7 @@ order by engine${cores > 1 ? ", pcore_idx" : ""}`;
 
 export function plotsOf(length: number, cores: number): Plot[] {
   const core = cores > 1 ? ["pcore_idx"] : [];
+  const stretch = stretchOf(length);
   return [
     {
       id: "flops",
@@ -89,12 +91,13 @@ export function plotsOf(length: number, cores: number): Plot[] {
       title: "Memory bandwidth",
       means: "Rate at which HBM is read and written, over time.",
       tables: ["HbmUsage"],
-      sql: rateSql("HbmUsage", length),
+      sql: rateSql("HbmUsage", stretch),
       draw: {
         form: "lines",
         x: "timestamp",
         y: "bytes_per_second",
         line: cores > 1 ? "pcore_idx" : null,
+        stretch,
         unit: "bytes_per_second",
       },
     },

@@ -118,6 +118,18 @@ export function rateText(rate: number): string {
   return `${value >= 100 || unit === 0 ? Math.round(value) : value.toFixed(1)} ${RATE_UNITS[unit]}`;
 }
 
+const FLOP_UNITS = ["", "K", "M", "G", "T", "P", "E"];
+
+export function flopsText(flops: number): string {
+  let value = Math.abs(flops);
+  let unit = 0;
+  while (value >= 1000 && unit < FLOP_UNITS.length - 1) {
+    value /= 1000;
+    unit++;
+  }
+  return `${flops < 0 ? "\u2212" : ""}${Number(value.toPrecision(4))} ${FLOP_UNITS[unit]}FLOP`;
+}
+
 /** The least of 1, 2, 2.5, 5, 10, ... that holds the value: the top of a plot's scale. */
 export function niceTop(value: number): number {
   if (!(value > 0)) return 1;

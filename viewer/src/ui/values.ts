@@ -1,6 +1,6 @@
 // Values of table columns as text. The unit is in the column's name (collector/query/SERVE.md and the schema).
 
-import { bytesText, exactText, groupDigits, rateText, timeText } from "../timeline/scale";
+import { bytesText, exactText, flopsText, groupDigits, rateText, timeText } from "../timeline/scale";
 
 const INSTANTS = new Set(["timestamp", "trigger", "completion", "from", "to"]);
 const BYTES = /(_bytes|_size)$/;
@@ -11,7 +11,8 @@ function numberText(name: string, value: number): string {
   if (DURATIONS.test(name) || name === "duration") return timeText(value);
   if (/_percent$/.test(name)) return `${Math.round(value * 100) / 100} %`;
   if (BYTES.test(name)) return bytesText(value);
-  if (/throughput|bandwidth/.test(name)) return rateText(value);
+  if (/_flops$/.test(name)) return flopsText(value);
+  if (/throughput|bandwidth|bytes_per_second/.test(name)) return rateText(value);
   if (/_(id|idx)$|^(id|pc|level)$/.test(name)) return String(value);
   return Number.isInteger(value) ? groupDigits(value) : String(Number(value.toPrecision(6)));
 }
