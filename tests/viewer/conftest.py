@@ -3,6 +3,7 @@
 KYMO_BIN: folder of the programs (default build/bin). KYMO_CHROMIUM: the browser (default /usr/bin/chromium).
 KYMO_VIEWER_SERVER=double: the stand-in for all tests, also where the product's server could answer."""
 
+import json
 import os
 import shutil
 import signal
@@ -88,6 +89,17 @@ def tables(profiles):
     return ask
 
 
+@pytest.fixture(scope="session")
+def sources(tmp_path_factory):
+    """Text for the source files that the simulator's programs name."""
+    folder = tmp_path_factory.mktemp("sources")
+    for name, count in (("attention.py", 60), ("attention_nki.py", 400)):
+        lines = [f'    value_{n} = load("<b>{n}</b>", {n})  # line {n}' for n in range(1, count + 1)]
+        lines[:3] = ['"""Two lines', 'of text."""', "def kernel(x):"]
+        (folder / name).write_text("\n".join(lines) + "\n")
+    return folder
+
+
 def wait_for(ready, what, seconds=60):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -107,9 +119,9 @@ def stop(process):
 
 
 @pytest.fixture(scope="session")
-def double(profiles):
+def double(profiles, sources):
     names = [f"{path.name}={path}" for path in sorted(profiles.iterdir())]
-    command = [sys.executable, HERE / "double.py", "--pages", PAGES, *names]
+    command = [sys.executable, HERE / "double.py", "--pages", PAGES, "--sources", sources, *names]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     line = process.stdout.readline()
     assert line.startswith("listening "), line
@@ -118,27 +130,50 @@ def double(profiles):
 
 
 @pytest.fixture(scope="session")
-def collector(profiles, tmp_path_factory):
+def collector(profiles, sources, tmp_path_factory):
     """The product's own server; None where these programs have none."""
-    asked = [BIN / "kymo", "view", "--help"]
+    help_ = subprocess.run([BIN / "kymo", "view", "--help"], capture_output=True, text=True, check=False)
     only_double = os.environ.get("KYMO_VIEWER_SERVER") == "double"
-    if only_double or subprocess.run(asked, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode:
+    if only_double or help_.returncode:
         yield None
         return
+    roots = ["--framework-source-root", sources, "--nki-source-root", sources]
+    if "source-root" not in help_.stdout + help_.stderr:
+        roots = []
     ports = tmp_path_factory.mktemp("server") / "port"
-    command = [BIN / "kymo", "view", "--http", "127.0.0.1:0", "--page", PAGES, "--ports-file", ports, profiles]
+    command = [BIN / "kymo", "view", "--http", "127.0.0.1:0", "--page", PAGES, "--ports-file", ports, *roots, profiles]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     text = wait_for(lambda: ports.exists() and ports.read_text().strip(), "kymo view does not start")
     yield f"http://127.0.0.1:{text.split()[-1].split(':')[-1].split('=')[-1]}"
     stop(process)
 
 
-def answers(base, path):
+def answers(base, path, question=None):
+    body = json.dumps(question).encode() if question else None
+    request = urllib.request.Request(f"{base}/api/v1/{path}", data=body, headers={"content-type": "application/json"} if body else {})
     try:
-        with urllib.request.urlopen(f"{base}/api/v1/profiles/attention/{path}") as response:
+        with urllib.request.urlopen(request) as response:
             return response.status == 200
     except urllib.error.HTTPError:
         return False
+
+
+def has_search(base):
+    search = "profiles/attention/search?category=instruction&field=opcode&match=exact&value=MATMUL"
+    return answers(base, "profiles/attention/summary?from=0&to=100000") and answers(base, search)
+
+
+def has_operators(base):
+    row = "profiles/attention/search?category=operator&field=row&match=exact&value=none"
+    return has_search(base) and answers(base, "profiles/attention/operators") and answers(base, row)
+
+
+def has_sql(base):
+    return answers(base, "sql", {"profile": "attention", "sql": "select 1", "limit": 1})
+
+
+def has_source(base):
+    return answers(base, "profiles/attention/source?file=/opt/model/attention.py")
 
 
 @pytest.fixture(scope="session")
@@ -149,8 +184,7 @@ def server(collector, double):
 @pytest.fixture(scope="session")
 def full_server(collector, double):
     """One that can search and sum up too."""
-    has_all = collector and answers(collector, "summary?from=0&to=100000")
-    return collector if has_all and answers(collector, "search?category=instruction&field=opcode&match=exact&value=MATMUL") else double
+    return collector if collector and has_search(collector) else double
 
 
 @pytest.fixture(scope="session")
@@ -185,10 +219,31 @@ def full(context, full_server):
 
 @pytest.fixture
 def exporting(context, collector, double):
-    able = collector and answers(collector, "export?tables=Instruction&from=0&to=1000&mode=complete&width=100")
+    able = collector and answers(collector, "profiles/attention/export?tables=Instruction&from=0&to=1000&mode=complete&width=100")
     made = Viewer(context.new_page(), collector if able else double)
     yield made
     assert made.errors == []
+
+
+def opened(context, collector, double, has):
+    made = Viewer(context.new_page(), collector if collector and has(collector) else double)
+    yield made
+    assert made.errors == []
+
+
+@pytest.fixture
+def with_operators(context, collector, double):
+    yield from opened(context, collector, double, has_operators)
+
+
+@pytest.fixture
+def with_sql(context, collector, double):
+    yield from opened(context, collector, double, has_sql)
+
+
+@pytest.fixture
+def with_source(context, collector, double):
+    yield from opened(context, collector, double, has_source)
 
 
 @pytest.fixture

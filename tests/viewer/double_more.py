@@ -68,12 +68,13 @@ def source(tables, path, params, roots):
 
 def marks(tables, ids, values, params):
     heads, columns = [], []
+    ids = ",".join(str(row["id"]) for row in tables.rows(ids, values)) or "-1"
     low, high = int(params["from"]), int(params["to"])
     for track in tables.tracks:
-        if track["table"] != "Instruction" or not track["where"]:
+        if track["table"] != "Instruction" or not track["where"] or track["split"] not in (None, "joined"):
             continue
         sql = f"select start_ts, end_ts from Instruction where {track['where']} and id in ({ids}) and end_ts >= {low} and start_ts <= {high} order by 1 limit 5000"
-        rows = tables.rows(sql, values)
+        rows = tables.rows(sql)
         heads.append({"id": track["id"], "mode": "marks", "n": len(rows)})
         columns.append([("start", "i64", [r["start_ts"] for r in rows]), ("end", "i64", [r["end_ts"] for r in rows])])
     return pack({"version": 1, "from": low, "to": high, "width": 1, "dict": [""], "tracks": heads}, columns)

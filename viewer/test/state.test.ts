@@ -1,7 +1,14 @@
 import { describe, expect, it } from "vitest";
+import { linesText } from "../src/api/source";
+import { csvOf } from "../src/api/sql";
+import { deltaOf, figureRows, judged } from "../src/compare/figures";
+import { sidesOf } from "../src/compare/sides";
+import { followed } from "../src/compare/sync";
 import { annotationsCsv, readAnnotations, versusOf, writeAnnotations } from "../src/state/annotations";
 import { added, compacted, DEFAULT_LAYOUT, type Item, placedAt, readLayout, removed } from "../src/state/layout";
 import { readLink, writeLink } from "../src/state/link";
+import { compareAddress, readRoute, sqlAddress, summaryAddress } from "../src/state/route";
+import { highlighted } from "../src/widgets/code/highlight";
 
 describe("deep links", () => {
   const link = {
@@ -94,5 +101,102 @@ describe("annotations", () => {
 
   it("are exported so that no spreadsheet runs them", () => {
     expect(annotationsCsv(list).split("\n")[2]).toBe(`"'=cmd,""quoted""",350,first,250`);
+  });
+});
+
+describe("addresses of pages", () => {
+  it("are read as they were written, whatever a name holds", () => {
+    const name = "a/b, c;#?%25 <i>";
+    expect(readRoute(summaryAddress(name))).toEqual({ page: "summary", profile: name });
+    expect(readRoute(sqlAddress(name, "select '?' -- #"))).toEqual({
+      page: "sql",
+      profile: name,
+      sql: "select '?' -- #",
+    });
+    expect(readRoute(compareAddress([name, "b"], "b"))).toEqual({ page: "compare", profiles: [name, "b"], base: "b" });
+    expect(readRoute(compareAddress(["a", "a"]))).toEqual({ page: "compare", profiles: ["a"], base: null });
+  });
+
+  it("lead to the list where they name nothing", () => {
+    for (const hash of ["", "#/compare", "#/summary/", "#/summary/%E0%A4%A", "#/nothing/x"])
+      expect(readRoute(hash)).toEqual({ page: "profiles" });
+  });
+});
+
+describe("comparison", () => {
+  const own = [
+    { from: 0, to: 1000 },
+    { from: 100, to: 300 },
+  ] as const;
+
+  it("follows by share or by nanoseconds", () => {
+    expect(followed("relative", { from: 250, to: 500 }, own[0], own[1])).toEqual({ from: 150, to: 200 });
+    expect(followed("absolute", { from: 250, to: 500 }, own[0], own[1])).toEqual({ from: 350, to: 600 });
+  });
+
+  it("puts figures of one name side by side", () => {
+    const rows = figureRows([
+      { n: 1, engines: [{ engine: "Sync", pcore: 0, time_ns: 5 }], more: { x: null } },
+      { n: 3, engines: [{ engine: "Act", pcore: 0, time_ns: 7 }] },
+    ]);
+    expect(rows).toEqual([
+      { group: "", field: "n", of: "", values: [1, 3] },
+      { group: "engines", field: "time_ns", of: "Sync pcore 0", values: [5, null] },
+      { group: "engines", field: "time_ns", of: "Act pcore 0", values: [null, 7] },
+    ]);
+  });
+
+  it("judges deltas by what their figure means", () => {
+    expect(deltaOf(0, 4)).toEqual({ delta: 4, percent: null });
+    expect(deltaOf(-2, -3)).toEqual({ delta: -1, percent: -50 });
+    expect(deltaOf("a", 1)).toBeNull();
+    expect(judged("active_ns", -1)).toBe("better");
+    expect(judged("wait_ns", 1)).toBe("worse");
+    expect(judged("mfu_percent", 1)).toBe("better");
+    expect(judged("instructions", 1)).toBe("plain");
+  });
+
+  it("puts captures to their sides, the base's first", () => {
+    expect(sidesOf(["a", "b", "c"], [1, 1, 2], 1)).toEqual([["a", "b"], ["c"]]);
+    expect(sidesOf(["a", "b"], [1, 1], 1)).toEqual([["a", "b"]]);
+  });
+});
+
+describe("source and SQL", () => {
+  it("writes lines short", () => {
+    expect(linesText([7, 3, 5, 6, 5])).toBe("3,5-7");
+  });
+
+  it("writes CSV that reads back", () => {
+    const columns = [
+      { name: "a,b", type: "VARCHAR" },
+      { name: "n", type: "BIGINT" },
+    ];
+    const answer = {
+      columns,
+      rows: [
+        ['x"y\n', null],
+        [[1, 2], 3.5],
+      ],
+      truncated: false,
+    };
+    expect(csvOf(answer)).toBe('"a,b",n\r\n"x""y\n",\r\n"[1,2]",3.5\r\n');
+  });
+
+  it("tells the parts of Python apart and loses no character", () => {
+    const text = '@jit\ndef f(x):  # "no string\n    """open\nstill""" + \'a\\\'b\' + 1.5e3\nif x: return None';
+    const lines = highlighted(text);
+    expect(lines.map((line) => line.map((piece) => piece.text).join(""))).toEqual(text.split("\n"));
+    const tones = (n: number) => lines[n]!.filter(({ tone }) => tone !== "plain").map(({ tone, text }) => [tone, text]);
+    expect(tones(0)).toEqual([["decorator", "@jit"]]);
+    expect(tones(1)).toEqual([
+      ["keyword", "def"],
+      ["comment", '# "no string'],
+    ]);
+    expect(tones(3)).toEqual([
+      ["string", 'still"""'],
+      ["string", "'a\\'b'"],
+      ["number", "1.5e3"],
+    ]);
   });
 });

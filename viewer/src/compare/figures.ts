@@ -70,8 +70,7 @@ export function figureRows(list: (Figures | null)[]): FigureRow[] {
 export type Judgement = "better" | "worse" | "plain";
 
 /** Less time, fewer waits and throttles are better; more of a utilisation or of a rate is. Amounts of work are neither. */
-const LESS =
-  /(^|_)(time|duration|wait|waits|throttle|throttled|throttles|gap|delay|stall|spill|total_time)(_|$)|duration_ns|time_ns|wait_ns/;
+const LESS = /_ns$|(^|_)(time|duration|waits?|throttle[ds]?|throttling|delay|stall|spill)(_|$)/;
 const MORE = /mfu|hfu|mbu|throughput|bandwidth|util/;
 
 export function judged(field: string, delta: number): Judgement {
