@@ -41,9 +41,11 @@ static const struct {
 };
 
 static const char absent[] = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>kymo</title><h1>kymo</h1>"
-                             "<p>The web page was not built with this program. The API is at <a "
-                             "href=\"/api/v1/profiles\">/api/v1</a>; to have the page, "
-                             "run <code>tools/quickstart.sh --serve</code> or install a package.</html>";
+                             "<p>The viewer is not installed with this program. The API is at <a "
+                             "href=\"/api/v1/profiles\">/api/v1</a>. In the source tree <code>cmake --build build "
+                             "--target viewer</code> makes the viewer (Node 18 or later), <code>cmake --install "
+                             "build</code> installs it, and <code>tools/quickstart.sh --serve</code> does all of it."
+                             "</html>";
 
 static const char *type_of(const char *name)
 {
@@ -124,16 +126,26 @@ struct page_files *page_files_free(struct page_files *p)
     return NULL;
 }
 
+static const struct file *find(const struct page_files *p, const char *name, bool assets)
+{
+    for (size_t i = 0; p && i < p->n; i++)
+        if (p->files[i].assets == assets && !strcmp(p->files[i].name, name))
+            return &p->files[i];
+    return NULL;
+}
+
+bool page_files_have_page(const struct page_files *p)
+{
+    return find(p, "index.html", false);
+}
+
 void page_files_answer(const struct page_files *p, struct http_request *q, const char *name, bool assets)
 {
     static const struct http_file none = {"text/html; charset=utf-8", "\"none\"", absent, sizeof absent - 1};
-    const char *wanted = *name ? name : "index.html";
-    for (size_t i = 0; p && i < p->n; i++)
-        if (p->files[i].assets == assets && !strcmp(p->files[i].name, wanted)) {
-            http_answer_file(q, &p->files[i].http);
-            return;
-        }
-    if (*name)
+    const struct file *f = find(p, *name ? name : "index.html", assets);
+    if (f)
+        http_answer_file(q, &f->http);
+    else if (*name)
         http_answer_error(q, 404, "not_found", "there is nothing at this path");
     else
         http_answer_file(q, &none);

@@ -14,6 +14,7 @@ struct page_files;
 
 /* Regular files in the folder and in its folder assets. No folder, or none there: a page that says how to make one. */
 int page_files_read(const char *folder, struct page_files **ret, struct kymo_err *err) KYMO_MUST_CHECK;
+bool page_files_have_page(const struct page_files *p);    /* is there an index.html? */
 struct page_files *page_files_free(struct page_files *p); /* NULL is fine; returns NULL */
 /* Answers with a file, "" being index.html; 404 when there is none. assets: it is in that folder. */
 void page_files_answer(const struct page_files *p, struct http_request *q, const char *name, bool assets);

@@ -318,7 +318,12 @@ static int open_parts(struct view *v, const struct args *args, struct kymo_err *
         r = query_pool_new(&config, &v->query.pool, err);
     if (r == 0 && !args->page)
         r = page_files_place(place, err);
-    return r < 0 ? r : page_files_read(args->page ? args->page : place, &v->page, err);
+    const char *page = args->page ? args->page : place;
+    if (r == 0)
+        r = page_files_read(page, &v->page, err);
+    if (r == 0 && !page_files_have_page(v->page))
+        kymo_log(KYMO_LOG_WARNING, "no viewer in %s: its address says how to have it, the API works without", page);
+    return r;
 }
 
 static int listen_on(struct view *v, const struct args *args, struct kymo_err *err)

@@ -308,6 +308,8 @@ static int open_page(struct web *w, struct kymo_err *err)
         r = page_files_read(place, &w->page, err);
     if (r == 0)
         api_set_page(w->api, w->page);
+    if (r == 0 && !page_files_have_page(w->page))
+        kymo_log(KYMO_LOG_INFO, "no viewer in %s: the page says how to have it, the API works without", place);
     return r;
 }
 

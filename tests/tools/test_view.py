@@ -138,6 +138,23 @@ def test_slow_reader_and_leaver(view, tables):
         assert view.get(f"/api/v1/profiles/{tables.name}/bands?from=0&to=1000")[0] == 200
 
 
+def test_without_the_viewer(tables, tmp_path):
+    """The address says how to have it, and what else is there works."""
+    ports = tmp_path / "ports"
+    command = [profiles.BIN.resolve() / "kymo", "view", "--page", tmp_path, "--http", "127.0.0.1:0", "--ports-file", ports, tables]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stdout.readline().startswith("kymo view: 1 profile at")
+    connection = http.client.HTTPConnection("127.0.0.1", int(ports.read_text().split("=")[1]), timeout=60)
+    for path, status, text in (("/", 200, "--target viewer"), ("/api/v1/profiles", 200, tables.name), ("/assets/page.js", 404, "nothing")):
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        assert (answer.status, text in answer.read().decode()) == (status, True), path
+    connection.close()
+    child.send_signal(signal.SIGTERM)
+    _, said = child.communicate(timeout=30)
+    assert child.returncode == 0 and f"no viewer in {tmp_path}" in said
+
+
 def test_query_process_dies(view, tables):
     path = f"/api/v1/profiles/{tables.name}/bands?from=0&to=1000"
     assert view.get(path)[0] == 200
