@@ -1,7 +1,7 @@
 #!/bin/bash
 # From nothing to Parquet tables on one machine without Neuron hardware: installs what is needed, builds kymo, starts a
 # collector and a daemon on loopback, trains a simulated model that knows nothing of kymo but LD_PRELOAD and KYMO_SOCKET,
-# has steps of it captured by policy and on demand, and prints where the time went.
+# has steps of it captured by policy and on demand, and prints where the time went. With --serve it builds the viewer too.
 set -euo pipefail
 
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -21,7 +21,8 @@ usage: tools/quickstart.sh [OPTION]...
   --model NAME      mlp, attention or allreduce (default mlp)
   --no-install      take the packages as they are
   --programs DIR    use the programs in DIR instead of building
-  --serve           leave collector and daemon running until Ctrl-C
+  --serve           build the viewer too (Node 18 or later; Debian's where there is none), leave collector and daemon
+                    running until Ctrl-C, and print the address at which the viewer shows what was made
 EOF
 }
 
@@ -208,6 +209,13 @@ until_true()
     done
 }
 
+# Is there a Node that builds the viewer? The build takes the first one of PATH, too.
+has_node()
+{
+    local version
+    command -v npm >/dev/null && version=$(node --version 2>/dev/null) && version=${version#v} && [ "${version%%.*}" -ge 18 ]
+}
+
 if [ -z "$programs" ]; then
     if [ $install = 1 ]; then
         say "packages"
@@ -217,6 +225,12 @@ if [ -z "$programs" ]; then
     say "build (in $top/build-install)"
     (cd "$top" && cmake --preset install >>"$log" && cmake --build --preset install >>"$log") ||
         { tail -n 30 "$log" >&2; die "the build failed"; }
+    if [ $serve = 1 ]; then
+        has_node || die "the viewer needs npm and Node 18 or later; found: $(command -v node npm | xargs) $(node --version 2>&1 || true)"
+        echo "viewer, by Node $(node --version)"
+        (cd "$top" && cmake --build --preset install --target viewer >>"$log" 2>&1) ||
+            { tail -n 30 "$log" >&2; die "the viewer's build failed"; }
+    fi
     programs=$top/build-install/bin
 fi
 programs=$(cd "$programs" && pwd)
@@ -333,7 +347,10 @@ END
 [ $serve = 1 ] || exit 0
 
 say "collector and daemon go on until Ctrl-C, or kill $$"
+viewer=$url/#/profile/$(basename "$first" @latest)
+[ -e "$programs/../share/kymo/viewer/index.html" ] || viewer="$url/ says how to have it; it is not with these programs"
 cat <<END
+viewer    $viewer
 API       $url/api/v1/
 uplink    $uplink
 
@@ -342,6 +359,9 @@ uplink    $uplink
   $programs/kymo profiles --collector $url
 END
 trap 'exit 0' INT TERM HUP
+if [ -n "${DISPLAY:-}${WAYLAND_DISPLAY:-}" ] && command -v xdg-open >/dev/null && [ "${viewer%% *}" = "$viewer" ]; then
+    xdg-open "$viewer" >/dev/null 2>&1 </dev/null 9>&- || true
+fi
 while check_running; do
     sleep 0.2
 done

@@ -118,6 +118,18 @@ check served 2
 url=$(sed -n 's/^API *//p' "$work/served.txt")
 "$python" -c 'import json, sys, urllib.request as u; json.load(u.urlopen(sys.argv[1], timeout=10))' "${url}profiles" ||
     die "served: no API at \"$url\""
+viewer=$(sed -n 's/^viewer *//p' "$work/served.txt")
+"$python" - "$KYMO_BUILD/share/kymo/viewer/index.html" "$url" "$viewer" <<'PY' || die "served: no viewer at \"$viewer\""
+import json, os, sys, urllib.request as u
+built, api, viewer = sys.argv[1:]
+page = u.urlopen(viewer.split("#")[0].split()[0], timeout=10).read().decode()
+if os.path.exists(built):
+    assert page == open(built).read(), page
+    name = viewer.split("#/profile/")[1]
+    assert json.load(u.urlopen(f"{api}profiles/{name}/overview", timeout=60))["tables"]["Instruction"]
+else:
+    assert "--target viewer" in page and "says how to have it" in viewer, (page, viewer)
+PY
 grep -q "or kill $script\$" "$work/served.txt" || die "served: it does not say how to stop it"
 code=0
 "$top/tools/quickstart.sh" --programs "$KYMO_BUILD/bin" --output "$work/served" >"$work/beside.txt" 2>&1 || code=$?

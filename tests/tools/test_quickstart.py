@@ -194,9 +194,12 @@ def test_stops_everything_when_stopped(tmp_path, programs, number):
     assert not is_alive(pid)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_serves_until_stopped(tmp_path, programs, number):
+@pytest.mark.parametrize("number, page", [(signal.SIGTERM, True), (signal.SIGINT, False)])
+def test_serves_until_stopped(tmp_path, programs, number, page):
     text = tmp_path / "text"
+    if page:
+        (tmp_path / "share" / "kymo" / "viewer").mkdir(parents=True)
+        (tmp_path / "share" / "kymo" / "viewer" / "index.html").touch()
     with open(text, "w") as to:
         script = subprocess.Popen(
             command(tmp_path, programs, "--serve"), env=environment(tmp_path), stdin=subprocess.DEVNULL, stdout=to,
@@ -207,6 +210,8 @@ def test_serves_until_stopped(tmp_path, programs, number):
         time.sleep(0.05)
     time.sleep(0.3)
     assert script.poll() is None
+    said = "http://127.0.0.1:8/#/profile/job-r0-d-1-nc0\n" if page else "http://127.0.0.1:8/ says how to have it"
+    assert f"viewer    {said}" in text.read_text()
     script.send_signal(number)
     assert script.wait(timeout=20) == 0
     left = subprocess.run(["pgrep", "-f", f"{tmp_path}/out"], stdout=subprocess.PIPE, text=True).stdout
