@@ -118,6 +118,15 @@ def stop(process):
         process.kill()
 
 
+def start_view(arguments, scratch):
+    """(process, address)"""
+    ports = scratch / "ports"
+    command = [BIN / "kymo", "view", "--http", "127.0.0.1:0", "--page", PAGES, "--ports-file", ports, *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    text = wait_for(lambda: ports.exists() and ports.read_text().strip(), "kymo view does not start")
+    return process, f"http://127.0.0.1:{text.split('=')[1]}"
+
+
 @pytest.fixture(scope="session")
 def double(profiles, sources):
     names = [f"{path.name}={path}" for path in sorted(profiles.iterdir())]
@@ -140,11 +149,8 @@ def collector(profiles, sources, tmp_path_factory):
     roots = ["--framework-source-root", sources, "--nki-source-root", sources]
     if "source-root" not in help_.stdout + help_.stderr:
         roots = []
-    ports = tmp_path_factory.mktemp("server") / "port"
-    command = [BIN / "kymo", "view", "--http", "127.0.0.1:0", "--page", PAGES, "--ports-file", ports, *roots, profiles]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    text = wait_for(lambda: ports.exists() and ports.read_text().strip(), "kymo view does not start")
-    yield f"http://127.0.0.1:{text.split()[-1].split(':')[-1].split('=')[-1]}"
+    process, base = start_view([*roots, profiles], tmp_path_factory.mktemp("server"))
+    yield base
     stop(process)
 
 
