@@ -7,7 +7,8 @@
 #   --no-install   takes packages and tests/.venv as they are
 #
 # Found by themselves: tests/e2e/*.sh (called with KYMO_BUILD set, from the top of the tree), tests/oracle and tests/tools
-# (pytest).
+# (pytest), tests/viewer (pytest, with the page just built, in Chromium). Test files run side by side, one on each processor;
+# the tests of one file share what they make and stay together.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -61,6 +62,7 @@ finish()
     done
     closing ctest '^[0-9]+% tests passed'
     closing ctest-asan '^[0-9]+% tests passed'
+    closing browser '(passed|failed|error|no tests ran).* in [0-9.]+s'
     closing pytest '(passed|failed|error|no tests ran).* in [0-9.]+s'
     if [ $failures -gt 0 ]; then
         echo "tests: $failures of ${#names[@]} steps failed"
@@ -73,20 +75,28 @@ finish()
 make_venv()
 {
     local wanted
-    wanted=$(sha256sum tests/requirements.txt | cut -d' ' -f1)
+    wanted=$(cat tests/requirements.txt tests/viewer/requirements.txt | sha256sum | cut -d' ' -f1)
     if [ "$(cat tests/.venv/requirements.sha256 2>/dev/null)" = "$wanted" ]; then
         echo "tests/.venv is up to date"
         return
     fi
     rm -rf tests/.venv
     /usr/bin/python3 -m venv tests/.venv &&
-        tests/.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input -r tests/requirements.txt &&
+        tests/.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input -r tests/requirements.txt \
+            -r tests/viewer/requirements.txt &&
         echo "$wanted" >tests/.venv/requirements.sha256
 }
 
 build_preset()
 {
     cmake --preset "$1" && cmake --build --preset "$1"
+}
+
+# The page: compiler, linter and its own tests, then the bundle.
+build_viewer()
+{
+    echo "by Node $(node --version) at $(command -v node)"
+    cmake --build "$KYMO_BUILD" --target viewer_check && cmake --build "$KYMO_BUILD" --target viewer
 }
 
 # Installs into an empty directory and calls what came out.
@@ -100,6 +110,7 @@ check_install()
         "$program" --help >"$logs/help.txt" 2>&1 || { echo "$program --help fails:"; cat "$logs/help.txt"; return 1; }
     done
     echo "installed and callable:" $(basename -a $programs)
+    diff -r viewer/dist "$to/share/kymo/viewer" && echo "and the viewer"
 }
 
 run_e2e()
@@ -112,7 +123,7 @@ run_e2e()
     return $status
 }
 
-export -f make_venv build_preset check_install run_e2e
+export -f make_venv build_preset build_viewer check_install run_e2e
 export logs
 
 if [ $install = 1 ]; then
@@ -121,6 +132,7 @@ if [ $install = 1 ]; then
     step venv 900 bash -c make_venv || finish
 fi
 step build 900 bash -c 'build_preset release' || finish
+step viewer 600 bash -c build_viewer
 if [ $quick = 1 ]; then
     step checks 300 tools/check/all.sh
 else
@@ -140,5 +152,7 @@ suites=()
 for suite in tests/tools tests/oracle; do
     [ ! -d $suite ] || suites+=("$suite")
 done
-step pytest 1800 tests/.venv/bin/python -m pytest -q -p no:cacheprovider "${suites[@]}"
+pytest=(tests/.venv/bin/python -m pytest -q -p no:cacheprovider -n "$(nproc)" --dist loadfile)
+KYMO_BIN=$KYMO_BUILD/bin step browser 600 "${pytest[@]}" tests/viewer
+step pytest 1800 "${pytest[@]}" "${suites[@]}"
 finish

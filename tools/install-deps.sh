@@ -42,11 +42,13 @@ python3
 "
 test_packages="
 ccache
+chromium
 clang
 clang-format
 clang-tidy
 cppcheck
 dbus=dbus-daemon
+fonts-dejavu-core
 gcovr
 libc6-dev-arm64-cross
 libclang-rt-14-dev
