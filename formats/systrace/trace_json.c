@@ -385,9 +385,8 @@ static int take_event(struct trace_json *t, const json_t *object, struct kymo_er
     if (phase)
         e->phase = *phase;
     take_name(e->name, json_object_get(object, "name"));
-    e->timed = take_time(t, "ts", &e->start_ns);
-    if (e->timed)
-        e->start_ns += t->base_ns;
+    /* A time that 64 bits do not hold is none. */
+    e->timed = take_time(t, "ts", &e->start_ns) && !__builtin_add_overflow(e->start_ns, t->base_ns, &e->start_ns);
     e->has_duration = take_time(t, "dur", &e->duration_ns);
     e->has_pid = take_integer(json_object_get(object, "pid"), &e->pid);
     e->has_tid = take_integer(json_object_get(object, "tid"), &e->tid);

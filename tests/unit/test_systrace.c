@@ -229,6 +229,20 @@ static void test_json(void **state)
     trace_json_free(t);
 }
 
+static void test_json_time_beyond_64_bits(void **state)
+{
+    struct kymo_err err = {0};
+    const struct trace_json_event *e;
+    (void)state;
+    struct trace_json *t = open_json("{\"baseTimeNanoseconds\": 9223372036854775807, \"traceEvents\": ["
+                                     "{\"ph\": \"X\", \"ts\": 592459.482, \"dur\": 2}]}",
+                                     &err);
+    assert_int_equal(trace_json_next(t, &e, &err), 1);
+    assert_false(e->timed);
+    assert_int_equal(trace_json_next(t, &e, &err), 0);
+    trace_json_free(t);
+}
+
 static void test_json_refused(void **state)
 {
     static const char *const opening[] = {"", "x", "{}", "{\"traceEvents\":3}", "{\"traceEvents\" []}", "{3:[]}"};
@@ -253,9 +267,15 @@ static void test_json_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_truncated),    cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_unknown),    cmocka_unit_test(test_large),        cmocka_unit_test(test_facts),
-        cmocka_unit_test(test_json),       cmocka_unit_test(test_json_refused),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_truncated),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_large),
+        cmocka_unit_test(test_facts),
+        cmocka_unit_test(test_json),
+        cmocka_unit_test(test_json_refused),
+        cmocka_unit_test(test_json_time_beyond_64_bits),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
