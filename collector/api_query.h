@@ -27,7 +27,8 @@ struct api_query {
     X(why, QUERY_QUICK, "events/{table}/{id}/why", "")                                                                 \
     X(search, QUERY_LONG, "search", "category,field,match,value,page,size,marks,from,to,width")                        \
     X(summary, QUERY_QUICK, "summary", "from,to,tracks")                                                               \
-    X(operators, QUERY_QUICK, "operators", "parent,from,to,sort,filter,page,size")
+    X(operators, QUERY_QUICK, "operators", "parent,from,to,sort,filter,page,size")                                     \
+    X(export, QUERY_LONG, "export", "tables,from,to,mode,width")
 
 #define X(op, class, path, params) void api_query_##op(void *ctx, struct http_request *q);
 API_QUERIES(X)

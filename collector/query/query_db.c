@@ -222,17 +222,17 @@ static bool only_reads(duckdb_statement_type type)
            type == DUCKDB_STATEMENT_TYPE_PRAGMA || type == DUCKDB_STATEMENT_TYPE_RELATION;
 }
 
-static int prepare(struct query_db *db, const char *sql, duckdb_prepared_statement *ret, struct kymo_err *err)
+static int prepare(duckdb_connection c, const char *sql, duckdb_prepared_statement *ret, struct kymo_err *err)
 {
     duckdb_extracted_statements all = NULL;
-    idx_t n = duckdb_extract_statements(db->connection, sql, &all);
+    idx_t n = duckdb_extract_statements(c, sql, &all);
     const char *text = n == 0 && all ? duckdb_extract_statements_error(all) : NULL;
     int r = 0;
     if (n == 0)
         r = kymo_err_lines(err, -EINVAL, text ? text : "there is no statement");
     else if (n > 1)
         r = kymo_err_set(err, -EINVAL, "%llu statements; one at a time, please", (unsigned long long)n);
-    else if (duckdb_prepare_extracted_statement(db->connection, all, 0, ret) == DuckDBError)
+    else if (duckdb_prepare_extracted_statement(c, all, 0, ret) == DuckDBError)
         r = kymo_err_lines(err, -EINVAL, duckdb_prepare_error(*ret));
     else if (!only_reads(duckdb_prepared_statement_type(*ret)))
         r = kymo_err_set(err, -EPERM, "only statements that read are run here (SELECT, DESCRIBE, SHOW, EXPLAIN)");
@@ -255,9 +255,9 @@ static bool all_printable(duckdb_prepared_statement statement)
 }
 
 /* Types that query_cell does not print (decimals, dates, structs, ...) are printed by DuckDB itself. */
-static int prepare_printable(struct query_db *db, const char *sql, duckdb_prepared_statement *ret, struct kymo_err *err)
+int query_db_prepare(duckdb_connection c, const char *sql, duckdb_prepared_statement *ret, struct kymo_err *err)
 {
-    int r = prepare(db, sql, ret, err);
+    int r = prepare(c, sql, ret, err);
     if (r < 0 || all_printable(*ret))
         return r;
     size_t n = strlen(sql);
@@ -267,7 +267,7 @@ static int prepare_printable(struct query_db *db, const char *sql, duckdb_prepar
     duckdb_destroy_prepare(ret);
     if (!wrapped)
         return kymo_err_set(err, -ENOMEM, "out of memory");
-    return prepare(db, wrapped, ret, err);
+    return prepare(c, wrapped, ret, err);
 }
 
 static int run_prepared(struct query_db *db, duckdb_prepared_statement statement, query_stream stream, const void *sink,
@@ -300,7 +300,7 @@ int query_db_stream(struct query_db *db, const char *sql, query_stream stream, c
     if (strlen(sql) > QUERY_SQL_MAX)
         return kymo_err_set(err, -E2BIG, "the query is longer than %u bytes", QUERY_SQL_MAX);
     duckdb_prepared_statement statement = NULL;
-    int r = prepare_printable(db, sql, &statement, err);
+    int r = query_db_prepare(db->connection, sql, &statement, err);
     if (r < 0)
         return r;
     r = run_prepared(db, statement, stream, sink, err);

@@ -136,7 +136,7 @@ static int take_chunks(duckdb_result *result, struct reader *r)
     return code;
 }
 
-static int stream(duckdb_result *result, const void *sink, struct kymo_err *err)
+int query_rows_take(duckdb_result *result, const void *sink, struct kymo_err *err)
 {
     struct reader r = {.sink = sink, .count = duckdb_column_count(result)};
     if (r.count > QUERY_COLUMNS_MAX)
@@ -160,5 +160,5 @@ static int stream(duckdb_result *result, const void *sink, struct kymo_err *err)
 
 int query_rows_run(struct query_db *db, const char *sql, const struct query_row_sink *sink, struct kymo_err *err)
 {
-    return query_db_stream(db, sql, stream, sink, err);
+    return query_db_stream(db, sql, query_rows_take, sink, err);
 }

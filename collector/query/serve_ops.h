@@ -15,7 +15,8 @@
     X(why)                                                                                                             \
     X(search)                                                                                                          \
     X(summary)                                                                                                         \
-    X(operators)
+    X(operators)                                                                                                       \
+    X(export)
 
 struct serve_op {
     const char *name;

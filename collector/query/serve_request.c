@@ -141,39 +141,44 @@ int serve_answer_json(struct serve_request *q, json_t *body, struct kymo_err *er
     return r;
 }
 
-/* Small pieces of a packed answer are gathered, so that a column of three values is no frame. */
-struct gather {
-    struct serve_request *q;
-    struct kymo_buf buf;
-};
+void serve_gather_init(struct serve_gather *g, struct serve_request *q)
+{
+    g->q = q;
+    kymo_buf_init(&g->buf, 2 * SERVE_DATA_MAX);
+}
 
-static int flush(struct gather *g, struct kymo_err *err)
+int serve_gather_flush(struct serve_gather *g, struct kymo_err *err)
 {
     int r = serve_data(g->q, g->buf.data, g->buf.len, err);
     kymo_buf_reset(&g->buf);
     return r;
 }
 
-static int gather(void *ctx, const void *data, size_t n, struct kymo_err *err)
+int serve_gather_write(void *ctx, const void *data, size_t n, struct kymo_err *err)
 {
-    struct gather *g = ctx;
-    int r = g->buf.len + n > SERVE_DATA_MAX ? flush(g, err) : 0;
+    struct serve_gather *g = ctx;
+    int r = g->buf.len + n > SERVE_DATA_MAX ? serve_gather_flush(g, err) : 0;
     if (r == 0 && n > SERVE_DATA_MAX / 2)
-        return flush(g, err) < 0 ? err->code : serve_data(g->q, data, n, err);
+        return serve_gather_flush(g, err) < 0 ? err->code : serve_data(g->q, data, n, err);
     return r < 0                                   ? r
            : kymo_buf_append(&g->buf, data, n) < 0 ? kymo_err_set(err, -ENOMEM, "no memory for an answer")
                                                    : 0;
 }
 
+void serve_gather_done(struct serve_gather *g)
+{
+    kymo_buf_done(&g->buf);
+}
+
 int serve_answer_packed(struct serve_request *q, struct packed *p, struct kymo_err *err)
 {
-    struct gather g = {.q = q};
-    kymo_buf_init(&g.buf, 2 * SERVE_DATA_MAX);
+    struct serve_gather g;
+    serve_gather_init(&g, q);
     int r = serve_head(q, 200, PACKED_TYPE, err);
     if (r == 0)
-        r = packed_write(p, gather, &g, err);
+        r = packed_write(p, serve_gather_write, &g, err);
     if (r == 0)
-        r = flush(&g, err);
-    kymo_buf_done(&g.buf);
+        r = serve_gather_flush(&g, err);
+    serve_gather_done(&g);
     return r;
 }

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "collector/query/packed.h"
 #include "collector/query/serve_dir.h"
 #include "collector/query/serve_question.h"
@@ -26,6 +27,17 @@ const struct sql *serve_sql_of(const struct serve_request *q);
 /* Each waits for credit. -ECANCELED: nobody wants it any more. */
 int serve_head(struct serve_request *q, unsigned status, const char *type, struct kymo_err *err) KYMO_MUST_CHECK;
 int serve_data(struct serve_request *q, const void *data, size_t n, struct kymo_err *err) KYMO_MUST_CHECK;
+
+/* Small pieces of an answer on their way, gathered so that a few bytes are no frame. */
+struct serve_gather {
+    struct serve_request *q;
+    struct kymo_buf buf;
+};
+void serve_gather_init(struct serve_gather *g, struct serve_request *q);
+/* ctx: a struct serve_gather. */
+int serve_gather_write(void *ctx, const void *data, size_t n, struct kymo_err *err) KYMO_MUST_CHECK;
+int serve_gather_flush(struct serve_gather *g, struct kymo_err *err) KYMO_MUST_CHECK;
+void serve_gather_done(struct serve_gather *g);
 
 /* 200, and the whole answer; body is taken. */
 int serve_answer_json(struct serve_request *q, json_t *body, struct kymo_err *err) KYMO_MUST_CHECK;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "collector/query/query_internal.h"
 
 struct column {
     duckdb_type type;
@@ -83,7 +84,15 @@ static int take_result(const struct sql *s, duckdb_result *result, sql_row row, 
     return text && *text ? kymo_err_lines(err, -EIO, text) : r;
 }
 
-static int run_prepared(const struct sql *s, duckdb_prepared_statement st, sql_row row, void *ctx, struct kymo_err *err)
+/* What takes the rows of a result. */
+struct taker {
+    const struct sql *sql;
+    sql_row row; /* or: */
+    void *ctx;
+    const struct query_row_sink *sink;
+};
+
+static int run_prepared(const struct taker *t, duckdb_prepared_statement st, struct kymo_err *err)
 {
     duckdb_pending_result pending = NULL;
     duckdb_result result = {0};
@@ -95,31 +104,55 @@ static int run_prepared(const struct sql *s, duckdb_prepared_statement st, sql_r
         text = duckdb_result_error(&result);
     if (text)
         r = kymo_err_lines(err, -EIO, text);
+    else if (t->sink)
+        r = query_rows_take(&result, t->sink, err);
     else
-        r = take_result(s, &result, row, ctx, err);
+        r = take_result(t->sql, &result, t->row, t->ctx, err);
     duckdb_destroy_result(&result);
     duckdb_destroy_pending(&pending);
     return r;
+}
+
+static int check_stop(const struct sql *s, struct kymo_err *err)
+{
+    return s->stop && *s->stop ? kymo_err_set(err, -ECANCELED, "nobody wants the answer any more") : 0;
+}
+
+/* An interrupted statement fails with a text of DuckDB's own. */
+static int end(const struct sql *s, int r, struct kymo_err *err)
+{
+    return r < 0 && r != -ECANCELED && check_stop(s, err) < 0 ? -ECANCELED : r;
 }
 
 int sql_run(const struct sql *s, const char *text, const struct sql_bind *binds, size_t n, sql_row row, void *ctx,
             struct kymo_err *err)
 {
     duckdb_prepared_statement st = NULL;
-    int r = 0;
-    if (s->stop && *s->stop)
-        return kymo_err_set(err, -ECANCELED, "nobody wants the answer any more");
+    const struct taker t = {.sql = s, .row = row, .ctx = ctx};
+    int r = check_stop(s, err);
+    if (r < 0)
+        return r;
     if (duckdb_prepare(s->connection, text, &st) == DuckDBError)
         r = kymo_err_lines(err, -EIO, duckdb_prepare_error(st));
     if (r == 0)
         r = bind(st, binds, n, err);
     if (r == 0)
-        r = run_prepared(s, st, row, ctx, err);
+        r = run_prepared(&t, st, err);
     duckdb_destroy_prepare(&st);
-    /* An interrupted statement fails with a text of DuckDB's own. */
-    if (r < 0 && r != -ECANCELED && s->stop && *s->stop)
-        r = kymo_err_set(err, -ECANCELED, "nobody wants the answer any more");
-    return r;
+    return end(s, r, err);
+}
+
+int sql_rows(const struct sql *s, const char *text, const struct query_row_sink *sink, struct kymo_err *err)
+{
+    duckdb_prepared_statement st = NULL;
+    const struct taker t = {.sql = s, .sink = sink};
+    int r = check_stop(s, err);
+    if (r == 0)
+        r = query_db_prepare(s->connection, text, &st, err);
+    if (r == 0)
+        r = run_prepared(&t, st, err);
+    duckdb_destroy_prepare(&st);
+    return end(s, r, err);
 }
 
 struct numbers {

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "collector/query/query_rows.h"
 
 #define SERVE_SQL_COLUMNS_MAX 32
 
@@ -40,6 +41,9 @@ struct sql {
 /* -EINVAL with DuckDB's text; a row's error ends it and comes back. row NULL: the result is dropped. */
 int sql_run(const struct sql *s, const char *text, const struct sql_bind *binds, size_t n, sql_row row, void *ctx,
             struct kymo_err *err) KYMO_MUST_CHECK;
+/* The rows of one SELECT without values, whatever its columns. A callback's error comes back as it is. */
+int sql_rows(const struct sql *s, const char *text, const struct query_row_sink *sink,
+             struct kymo_err *err) KYMO_MUST_CHECK;
 /* One row of at most n numbers; a null is INT64_MIN, and so is all of a row that is not there. */
 int sql_numbers(const struct sql *s, const char *text, const struct sql_bind *binds, size_t n_binds, int64_t *ret,
                 size_t n, struct kymo_err *err) KYMO_MUST_CHECK;

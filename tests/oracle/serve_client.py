@@ -73,6 +73,8 @@ class Server:
                     raise Failed(end)
                 break
         assert head["status"] == 200
+        if head["type"].startswith("text/csv"):
+            return data.decode()
         return json.loads(data) if head["type"] == "application/json" else packed.decode(data)
 
     def ask(self, directory, op, **params):

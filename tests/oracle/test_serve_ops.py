@@ -1,9 +1,14 @@
 """Search, summaries, operators and CSV of kymo-query --serve, against pandas on the same tables, of kymo's directories and of others."""
 
+import io
+import shutil
+
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
 
+import profiles
 import serve_client
 from test_serve import CANONICAL, case, inside, made, read, server, windows  # pylint: disable=unused-import
 
@@ -300,3 +305,62 @@ def test_operators_are_sorted_filtered_and_paged(case):
         with pytest.raises(serve_client.Failed) as refused:
             case("operators", **bad)
         assert refused.value.status == 400
+
+
+# CSV
+
+
+def csv_of(case, table, lo, hi, **params):
+    text = case("export", tables=table, from_=lo, to=hi, **params)
+    return text, pd.read_csv(io.StringIO(text), low_memory=False)
+
+
+@pytest.mark.parametrize("table", ["Instruction", "DmaPacketAggregated", "DmaPacket", "SemaphoreUpdate"])
+def test_export(case, table):
+    rows = read(case.directory, table)
+    times = ("timestamp", "timestamp") if table == "SemaphoreUpdate" else ("start_ts", "end_ts")
+    for lo, hi in some_windows(case)[:2]:
+        wanted = rows[(rows[times[0]] < hi) & ((rows[times[1]] > lo) | (rows[times[0]] >= lo))]
+        text, every = csv_of(case, table, lo, hi, mode="complete")
+        assert every.columns[0] == "timeline_track" and list(every.columns).count("timeline_track") == 1
+        assert list(every.columns[1:]) == [c for c in rows.columns if c != "timeline_track"]
+        assert text.count("\r\n") == len(every) + 1
+        assert sorted(every[times[0]]) == sorted(wanted[times[0]])
+        if table != "SemaphoreUpdate":
+            assert sorted(every.id) == sorted(wanted.id) and sorted(every.duration_ns) == sorted(wanted.duration_ns)
+        _, sampled = csv_of(case, table, lo, hi, width=50)
+        assert sampled.columns[-1] == "events_in_sample" and sampled.events_in_sample.sum() == len(wanted)
+        assert (sampled.groupby("timeline_track").size() <= 50).all()
+        assert sampled[times[0]].is_monotonic_increasing
+
+
+def test_export_is_that_of_the_program(case, tmp_path):
+    lo, hi = some_windows(case)[1]
+    for params, options in (({"mode": "complete"}, []), ({"width": 300}, ["--sample", "300"])):
+        directory = tmp_path / "-".join(params)
+        profiles.run(profiles.BIN / "kymo", "export", case.directory, "-f", "csv", "-o", directory, "--start", lo, "--end", hi, "-t", "DmaPacket", *options)
+        wanted = (directory / "DmaPacket.csv").read_bytes().decode()
+        assert case("export", tables="DmaPacket", from_=lo, to=hi, **params) == wanted
+
+
+def test_export_of_a_table_in_any_order(tmp_path, server, made):
+    rows = duckdb.connect()
+    target = tmp_path / "shuffled"
+    target.mkdir()
+    source = made["foreign"] / "DmaPacket_*.parquet"
+    shutil.copy(made["foreign"] / "Metadata.parquet", target)
+    rows.execute(f"copy (select * from '{source}' order by hash(id)) to '{target}/DmaPacket.parquet'")
+    whole = {"from_": 0, "to": 10**9, "tables": "DmaPacket", "width": 40}
+    got, wanted = (pd.read_csv(io.StringIO(server.ask(d, "export", **whole)), low_memory=False) for d in (target, made["foreign"]))
+    columns = ["timeline_track", "start_ts", "duration_ns", "events_in_sample"]
+    assert got.start_ts.is_monotonic_increasing and sorted(got[columns].itertuples(index=False)) == sorted(wanted[columns].itertuples(index=False))
+
+
+def test_export_refuses(case):
+    for params, status in (({}, 400), ({"tables": "Instruction,DmaPacket"}, 400), ({"tables": "Nothing"}, 404), ({"tables": 'x" limit 1 --'}, 404),
+                           ({"tables": "Metadata"}, 400), ({"tables": "Instruction", "mode": "all"}, 400)):
+        with pytest.raises(serve_client.Failed) as refused:
+            case("export", from_=0, to=10, width=5, **params)
+        assert refused.value.status == status, params
+    with pytest.raises(serve_client.Failed):
+        case("export", tables="Instruction", from_=0, to=10)

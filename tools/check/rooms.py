@@ -18,7 +18,7 @@ MAY_USE = {
     "driver-iface": {"base", "arch", "proto", "formats"},
     "pipeline": {"base", "arch", "proto", "formats"},
     "daemon": {"base", "arch", "proto", "driver-iface"},
-    "collector": {"base", "proto", "formats/schema"},
+    "collector": {"base", "proto", "formats/schema", "formats/csv"},
     "tools": ALL,
     "tests": ALL,
 }

@@ -7,170 +7,65 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "formats/csv/csv_text.h"
+#include "collector/query/export_rows.h"
 #include "pipeline/output_dir.h"
 #include "tools/export/export_file.h"
-#include "tools/export/export_sampler.h"
 
-#define TEXT_MAX (512u << 20)
 #define NOTE_MAX (1u << 20)
 
 /* One table on its way into its file. */
 struct writer {
     const struct export_csv_options *options;
-    const struct export_source *source;
-    struct export_range range;
     struct export_file file;
-    struct csv_text text;
-    struct export_sampler *sampler; /* NULL: complete */
-    size_t start, end;              /* columns of the result */
-    uint64_t events, rows;
-    struct kymo_err *err;
 };
 
-static int begin(void *ctx, size_t columns, const char *const *names, const enum query_type *types)
+static int write_rows(void *ctx, const void *data, size_t n, struct kymo_err *err)
 {
     struct writer *w = ctx;
-    (void)types;
-    csv_text_reset(&w->text);
-    for (size_t i = 0; i < columns; i++) {
-        csv_text_string(&w->text, names[i], strlen(names[i]));
-        if (!strcmp(names[i], w->source->start))
-            w->start = w->end = i;
-    }
-    for (size_t i = 0; i < columns; i++)
-        if (!strcmp(names[i], w->source->end))
-            w->end = i;
-    if (w->sampler)
-        csv_text_string(&w->text, "events_in_sample", strlen("events_in_sample"));
-    int r = csv_text_end(&w->text);
-    return r < 0 ? r : export_file_write(&w->file, w->text.buf.data, w->text.buf.len, w->err);
+    return export_file_write(&w->file, data, n, err);
 }
 
-static void put_value(struct csv_text *c, const struct query_value *v)
-{
-    switch (v->kind) {
-    case QUERY_VALUE_NULL:
-        csv_text_null(c);
-        return;
-    case QUERY_VALUE_BOOL:
-        csv_text_bool(c, v->integer != 0);
-        return;
-    case QUERY_VALUE_INT:
-        csv_text_int(c, v->integer);
-        return;
-    case QUERY_VALUE_FLOAT:
-        csv_text_float(c, (float)v->real);
-        return;
-    case QUERY_VALUE_DOUBLE:
-        csv_text_double(c, v->real);
-        return;
-    default:
-        csv_text_string(c, v->text, v->len);
-    }
-}
-
-static void put_values(struct writer *w, size_t columns, const struct query_value *values)
-{
-    csv_text_reset(&w->text);
-    for (size_t i = 0; i < columns; i++)
-        put_value(&w->text, &values[i]);
-}
-
-/* The last column of a sampled record is known when its interval is over. */
-static int write_sample(void *ctx, const void *record, size_t n, uint64_t events)
+static int rewind_file(void *ctx, struct kymo_err *err)
 {
     struct writer *w = ctx;
-    char tail[32];
-    int len = snprintf(tail, sizeof tail, ",%" PRIu64 "\r\n", events);
-    w->rows++;
-    int r = export_file_write(&w->file, record, n, w->err);
-    return r < 0 ? r : export_file_write(&w->file, tail, (size_t)len, w->err);
+    return export_file_rewind(&w->file, err);
 }
 
-static int sample(struct writer *w, size_t columns, const struct query_value *values)
+static int check_stop(void *ctx, struct kymo_err *err)
 {
-    const struct query_value *track = &values[0];
-    int64_t start = values[w->start].integer, end = values[w->end].integer;
-    bool keep = false;
-    int r = export_sampler_event(w->sampler, track->text ? track->text : "", track->len, start, end, &keep);
-    if (r < 0 || !keep)
-        return r;
-    put_values(w, columns, values);
-    return w->text.error < 0 ? w->text.error : export_sampler_keep(w->sampler, w->text.buf.data, w->text.buf.len);
-}
-
-static int row(void *ctx, size_t columns, const struct query_value *values)
-{
-    struct writer *w = ctx;
-    if (*w->options->stop)
-        return kymo_err_set(w->err, -ECANCELED, "stopped on request; nothing was written to %s", w->options->output);
-    w->events++;
-    if (w->sampler)
-        return sample(w, columns, values);
-    w->rows++;
-    put_values(w, columns, values);
-    int r = csv_text_end(&w->text);
-    return r < 0 ? r : export_file_write(&w->file, w->text.buf.data, w->text.buf.len, w->err);
-}
-
-static char *make_sql(const struct export_source *s, bool sorted)
-{
-    return kymo_asprintf("SELECT %s AS timeline_track, *%s FROM \"%s\"%s%s%s%s", s->track,
-                         s->has_track_column ? " EXCLUDE (timeline_track)" : "", s->name, s->condition,
-                         sorted ? " ORDER BY \"" : "", sorted ? s->start : "", sorted ? "\"" : "");
-}
-
-static int run_once(struct writer *w, const struct export_profile *p, bool sorted)
-{
-    const struct query_row_sink sink = {.begin = begin, .row = row, .ctx = w};
-    char *sql KYMO_FREE = make_sql(w->source, sorted);
-    int r = sql ? 0 : kymo_err_set(w->err, -ENOMEM, "out of memory");
-    w->events = w->rows = 0;
-    if (r == 0 && w->options->samples)
-        r = export_sampler_new(w->range.start, w->range.end, w->options->samples, write_sample, w, &w->sampler);
-    if (r == 0)
-        r = query_rows_run(p->db, sql, &sink, w->err);
-    if (r == 0 && w->sampler)
-        r = export_sampler_finish(w->sampler);
-    w->sampler = export_sampler_free(w->sampler);
-    return r;
-}
-
-/* kymo's tables ascend by start and are sampled as they are read; whoever else wrote some may have another order. */
-static int run(struct writer *w, const struct export_profile *p)
-{
-    int r = run_once(w, p, false);
-    if (r != -EDOM)
-        return r;
-    *w->err = (struct kymo_err){0};
-    r = export_file_rewind(&w->file, w->err);
-    return r < 0 ? r : run_once(w, p, true);
+    const struct writer *w = ctx;
+    return *w->options->stop
+               ? kymo_err_set(err, -ECANCELED, "stopped on request; nothing was written to %s", w->options->output)
+               : 0;
 }
 
 static int write_table(const struct export_profile *p, const struct export_csv_options *o, const char *dir,
                        const struct export_source *s, const struct export_range *range, struct kymo_buf *note,
                        struct kymo_err *err)
 {
-    struct writer w = {.options = o, .source = s, .range = *range, .err = err};
+    struct writer w = {.options = o};
+    const struct export_rows rows = {.source = s,
+                                     .range = *range,
+                                     .samples = o->samples,
+                                     .write = write_rows,
+                                     .rewind = rewind_file,
+                                     .check = check_stop,
+                                     .ctx = &w};
+    struct export_rows_figures n = {0};
     char *path KYMO_FREE = kymo_asprintf("%s/%s.csv", dir, s->name);
     if (!path)
         return kymo_err_set(err, -ENOMEM, "out of memory");
-    csv_text_init(&w.text, TEXT_MAX);
     int r = export_file_open(&w.file, path, err);
     if (r == 0)
-        r = run(&w, p);
+        r = export_rows_write(p, &rows, &n, err);
     if (r == 0)
         r = export_file_finish(&w.file, err);
     export_file_done(&w.file);
-    csv_text_done(&w.text);
-    if (r < 0 && !err->code)
-        r = kymo_err_set(err, r, "%s: %s", s->name, strerror(-r));
     if (r == 0 && kymo_buf_printf(note,
                                   "%s\n    {\"file\": \"%s.csv\", \"table\": \"%s\", \"rows\": %" PRIu64
                                   ", \"events_in_range\": %" PRIu64 ", \"complete\": %s}",
-                                  note->data[note->len - 1] == '[' ? "" : ",", s->name, s->name, w.rows, w.events,
-                                  w.rows == w.events ? "true" : "false") < 0)
+                                  note->data[note->len - 1] == '[' ? "" : ",", s->name, s->name, n.rows, n.events,
+                                  n.rows == n.events ? "true" : "false") < 0)
         r = kymo_err_set(err, -ENOMEM, "out of memory");
     return r;
 }

@@ -13,7 +13,7 @@
 
 #include <signal.h>
 
-#include "tools/export/export_profile.h"
+#include "collector/query/export_profile.h"
 
 #define EXPORT_SAMPLES_MAX 1000000
 

@@ -219,20 +219,6 @@ static int put_events_sql(struct drawing *d, const struct export_source *s, bool
     return r < 0 ? kymo_err_set(d->err, r, "out of memory") : 0;
 }
 
-/* kymo's tables ascend by start. Of those that do not, the order is found out before anything is drawn. */
-static int is_sorted(const struct drawing *d, const struct export_source *s, bool *ret)
-{
-    char *sql KYMO_FREE = kymo_asprintf(
-        "SELECT count(*)::BIGINT FROM (SELECT \"%s\" AS begun, lag(\"%s\") OVER () AS last_begun FROM \"%s\"%s) "
-        "WHERE begun < last_begun",
-        s->start, s->start, s->name, s->condition);
-    int64_t n = 0;
-    int r =
-        sql ? query_db_integers(d->profile->db, sql, &n, 1, d->err) : kymo_err_set(d->err, -ENOMEM, "out of memory");
-    *ret = n == 0;
-    return r;
-}
-
 static int draw_events(struct drawing *d, const struct perfetto_events *e)
 {
     struct export_source s;
@@ -247,7 +233,7 @@ static int draw_events(struct drawing *d, const struct perfetto_events *e)
     if (r < 0)
         (void)kymo_err_set(d->err, r, "%s", why.text);
     if (r == 0)
-        r = is_sorted(d, &s, &sorted);
+        r = export_source_sorted(&s, d->profile, &sorted, d->err);
     if (r == 0)
         r = put_events_sql(d, &s, !sorted, &sql);
     if (r == 0)

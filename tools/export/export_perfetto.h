@@ -9,7 +9,7 @@
 
 #include <signal.h>
 
-#include "tools/export/export_profile.h"
+#include "collector/query/export_profile.h"
 
 #define EXPORT_FLOWS_MAX 100000000
 

@@ -7,7 +7,7 @@
 #define KYMO_TOOLS_EXPORT_EXPORT_SUMMARY_H
 
 #include "base/buf.h"
-#include "tools/export/export_profile.h"
+#include "collector/query/export_profile.h"
 
 #define EXPORT_SUMMARY_VERSION 1
 #define EXPORT_SUMMARY_MAX (64u << 20)

@@ -3,7 +3,7 @@
 #ifndef KYMO_TOOLS_EXPORT_PERFETTO_FLOWS_H
 #define KYMO_TOOLS_EXPORT_PERFETTO_FLOWS_H
 
-#include "tools/export/export_profile.h"
+#include "collector/query/export_profile.h"
 
 struct perfetto_flows;
 

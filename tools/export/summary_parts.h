@@ -2,8 +2,8 @@
 #ifndef KYMO_TOOLS_EXPORT_SUMMARY_PARTS_H
 #define KYMO_TOOLS_EXPORT_SUMMARY_PARTS_H
 
+#include "collector/query/export_profile.h"
 #include "pipeline/summary/bounds.h"
-#include "tools/export/export_profile.h"
 
 struct summary_column {
     char *name;

@@ -2,8 +2,8 @@
  * Of the events of each track and interval, keeps the longest. Events come in the order of their starts; those of an
  * interval go out when the next begins, in that order too. Holds one record per track. Not thread-safe.
  */
-#ifndef KYMO_TOOLS_EXPORT_EXPORT_SAMPLER_H
-#define KYMO_TOOLS_EXPORT_EXPORT_SAMPLER_H
+#ifndef KYMO_COLLECTOR_QUERY_EXPORT_SAMPLER_H
+#define KYMO_COLLECTOR_QUERY_EXPORT_SAMPLER_H
 
 #include <stdbool.h>
 #include <stddef.h>

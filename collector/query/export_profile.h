@@ -2,15 +2,15 @@
  * A finished directory of tables, opened for reading: which tables it holds, their columns, and the SQL that reads the
  * rows of a range of time with their tracks. No SQL of users comes here. Not thread-safe.
  */
-#ifndef KYMO_TOOLS_EXPORT_EXPORT_PROFILE_H
-#define KYMO_TOOLS_EXPORT_EXPORT_PROFILE_H
+#ifndef KYMO_COLLECTOR_QUERY_EXPORT_PROFILE_H
+#define KYMO_COLLECTOR_QUERY_EXPORT_PROFILE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "collector/query/export_tables.h"
 #include "collector/query/query_rows.h"
-#include "tools/export/export_tables.h"
 
 #define EXPORT_NAME_MAX 128
 #define EXPORT_TABLES_MAX 256
@@ -22,10 +22,13 @@ struct export_range {
 
 struct export_profile {
     const char *dir;
-    struct query_db *db;
+    struct query_db *db; /* NULL: somebody else's, behind run */
     bool several_cores;
+    int (*run)(void *ctx, const char *sql, const struct query_row_sink *sink, struct kymo_err *err); /* one SELECT */
+    void *ctx;
 };
 
+/* With a database of its own; export_profile_done is due. Others fill in what they have. */
 int export_profile_open(struct export_profile *p, const char *dir, const struct query_limits *limits,
                         struct kymo_err *err) KYMO_MUST_CHECK;
 void export_profile_done(struct export_profile *p);
@@ -52,6 +55,10 @@ int export_source_open(struct export_source *s, const struct export_profile *p, 
                        const struct export_range *range, struct kymo_err *err) KYMO_MUST_CHECK;
 void export_source_done(struct export_source *s);
 bool export_source_has(const struct export_source *s, const char *column);
+
+/* Whether the rows ascend by start: kymo's do. Reads the column. */
+int export_source_sorted(const struct export_source *s, const struct export_profile *p, bool *ret,
+                         struct kymo_err *err) KYMO_MUST_CHECK;
 
 /* First start and last end (or instant) of a table's rows; -ENODATA: it has none. */
 int export_source_span(const struct export_source *s, const struct export_profile *p, struct export_range *ret,

@@ -1,4 +1,4 @@
-#include "tools/export/export_profile.h"
+#include "collector/query/export_profile.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -15,6 +15,11 @@
 
 #define SQL_MAX (1u << 20)
 
+static int run_own(void *ctx, const char *sql, const struct query_row_sink *sink, struct kymo_err *err)
+{
+    return query_rows_run(ctx, sql, sink, err);
+}
+
 int export_profile_open(struct export_profile *p, const char *dir, const struct query_limits *limits,
                         struct kymo_err *err)
 {
@@ -22,6 +27,8 @@ int export_profile_open(struct export_profile *p, const char *dir, const struct 
     int r = query_db_open(dir, limits, &p->db, err);
     if (r < 0)
         return r;
+    p->run = run_own;
+    p->ctx = p->db;
     int64_t cores = 0;
     /* A system profile has no Metadata, and no cores in its tracks. */
     r = query_db_integers(p->db, "SELECT coalesce(max(num_physical_cores), 1)::BIGINT FROM Metadata", &cores, 1, err);
@@ -118,7 +125,7 @@ static int read_columns(struct export_source *s, const struct export_profile *p,
     char sql[2 * EXPORT_NAME_MAX];
     const struct query_row_sink sink = {.begin = take_columns, .row = no_row, .ctx = s};
     (void)snprintf(sql, sizeof sql, "SELECT * FROM \"%s\" LIMIT 0", s->name);
-    return query_rows_run(p->db, sql, &sink, err);
+    return p->run(p->ctx, sql, &sink, err);
 }
 
 bool export_source_has(const struct export_source *s, const char *column)
@@ -238,6 +245,27 @@ void export_source_done(struct export_source *s)
     kymo_free(s->track);
     kymo_free(s->condition);
     *s = (struct export_source){0};
+}
+
+static int take_count(void *ctx, size_t columns, const struct query_value *values)
+{
+    int64_t *n = ctx;
+    if (columns == 1)
+        *n = values[0].integer;
+    return 0;
+}
+
+int export_source_sorted(const struct export_source *s, const struct export_profile *p, bool *ret, struct kymo_err *err)
+{
+    int64_t n = 0;
+    const struct query_row_sink sink = {.row = take_count, .ctx = &n};
+    char *sql KYMO_FREE = kymo_asprintf(
+        "SELECT count(*)::BIGINT FROM (SELECT \"%s\" AS begun, lag(\"%s\") OVER () AS last_begun FROM \"%s\"%s) "
+        "WHERE begun < last_begun",
+        s->start, s->start, s->name, s->condition);
+    int r = sql ? p->run(p->ctx, sql, &sink, err) : kymo_err_set(err, -ENOMEM, "out of memory");
+    *ret = n == 0;
+    return r;
 }
 
 int export_source_span(const struct export_source *s, const struct export_profile *p, struct export_range *ret,

@@ -2,8 +2,8 @@
  * Which tables a timeline shows, when their rows begin and end, and on which track they stand. The names of tracks are
  * those of the vendor's device trace viewer where it has one for the table; the others are ours. Constant data.
  */
-#ifndef KYMO_TOOLS_EXPORT_EXPORT_TABLES_H
-#define KYMO_TOOLS_EXPORT_EXPORT_TABLES_H
+#ifndef KYMO_COLLECTOR_QUERY_EXPORT_TABLES_H
+#define KYMO_COLLECTOR_QUERY_EXPORT_TABLES_H
 
 #include <stdbool.h>
 

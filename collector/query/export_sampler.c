@@ -1,4 +1,4 @@
-#include "tools/export/export_sampler.h"
+#include "collector/query/export_sampler.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "tools/export/export_tables.h"
+#include "collector/query/export_tables.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -1,0 +1,96 @@
+/* Rows of one table in a window as CSV, as they are read. */
+#include <errno.h>
+#include <string.h>
+
+#include "collector/query/export_rows.h"
+#include "collector/query/op_common.h"
+#include "collector/query/serve_ops.h"
+#include "formats/schema/schema.h"
+
+#define CSV_TYPE "text/csv; charset=utf-8"
+
+static const char *const mode_names[] = {"sampled", "complete", NULL};
+
+struct export_answer {
+    struct serve_request *q;
+    struct serve_gather gather;
+    bool begun;
+};
+
+static int run_select(void *ctx, const char *sql, const struct query_row_sink *sink, struct kymo_err *err)
+{
+    return sql_rows(serve_sql_of(ctx), sql, sink, err);
+}
+
+/* The first text says that it will be an answer. */
+static int write_text(void *ctx, const void *data, size_t n, struct kymo_err *err)
+{
+    struct export_answer *a = ctx;
+    int r = a->begun ? 0 : serve_head(a->q, 200, CSV_TYPE, err);
+    a->begun = true;
+    return r < 0 ? r : serve_gather_write(&a->gather, data, n, err);
+}
+
+static int check_stop(void *ctx, struct kymo_err *err)
+{
+    const struct export_answer *a = ctx;
+    return *serve_sql_of(a->q)->stop ? kymo_err_set(err, -ECANCELED, "nobody wants the answer any more") : 0;
+}
+
+static int read_table(const struct serve_request *q, const char **ret, struct kymo_err *err)
+{
+    const char *name = serve_question_text(serve_question_of(q), "tables");
+    if (!name || strchr(name, ','))
+        return kymo_err_set(err, -EINVAL, name ? "one table at a time" : "the parameter tables is missing");
+    if (!kymo_schema_find(name) || !op_has_table(q, name))
+        return kymo_err_set(err, -ENOENT, "there is no table %.64s", name);
+    *ret = name;
+    return 0;
+}
+
+static int answer(struct export_answer *a, const struct export_profile *p, const struct export_source *source,
+                  const struct op_window *w, bool sampled, struct kymo_err *err)
+{
+    struct export_rows_figures figures;
+    struct export_rows rows = {.source = source,
+                               .range = {.start = w->from, .end = w->to},
+                               .samples = sampled ? (uint64_t)w->width : 0,
+                               .write = write_text,
+                               .check = check_stop,
+                               .ctx = a};
+    bool sorted = true;
+    int r = 0;
+    /* What was sent cannot be taken back, so the order is looked at before. */
+    if (sampled && !serve_dir_of(a->q)->own_levels)
+        r = export_source_sorted(source, p, &sorted, err);
+    rows.sort = !sorted;
+    if (r == 0)
+        r = export_rows_write(p, &rows, &figures, err);
+    return r < 0 ? r : serve_gather_flush(&a->gather, err);
+}
+
+int op_export(struct serve_request *q, struct kymo_err *err)
+{
+    const struct serve_dir *d = serve_dir_of(q);
+    const struct export_profile p = {.dir = d->path, .several_cores = d->cores > 1, .run = run_select, .ctx = q};
+    struct export_answer a = {.q = q};
+    struct export_source source = {0};
+    struct op_window w;
+    const char *table = NULL;
+    int mode = 0;
+    int r = serve_question_choice(serve_question_of(q), "mode", mode_names, &mode, err);
+    if (r == 0)
+        r = read_table(q, &table, err);
+    if (r == 0)
+        r = op_window_read(q, mode == 0, &w, err);
+    if (r < 0)
+        return r;
+    const struct export_range range = {.start = w.from, .end = w.to};
+    serve_gather_init(&a.gather, q);
+    r = export_source_open(&source, &p, table, &range, err);
+    if (r == 0)
+        r = answer(&a, &p, &source, &w, mode == 0, err);
+    export_source_done(&source);
+    serve_gather_done(&a.gather);
+    return r;
+}
