@@ -73,16 +73,22 @@ static void run_cursor(const char *text)
 
 static void run_guard(const char *text)
 {
-    static const char token[] = "0123456789abcdef";
+    static const char token[] = "0123456789abcdef", tokens[] = "other 0123456789abcdeg\nsomebody 0123456789abcdef\n";
     static const char *const names[] = {"collector.example"};
     if (http_guard_host(text, names, 1))
         must(strlen(text) <= strlen(names[0]) + 6);
     if (http_guard_origin(text, "localhost:3001"))
         must(strlen(text) <= strlen("https://localhost:3001"));
-    if (http_guard_authorized(text, token))
-        must(strstr(text, token) != NULL);
-    if (http_guard_is_token(text))
-        must(strlen(text) >= HTTP_TOKEN_MIN && strlen(text) <= HTTP_TOKEN_MAX);
+    struct http_token t;
+    if (http_guard_authorized(text, tokens, &t))
+        must(strstr(text, t.name_n == 8 ? token : "0123456789abcdeg") != NULL);
+    if (!http_guard_are_tokens(text))
+        return;
+    size_t n = 0;
+    for (const char *at = text; http_guard_next_token(&at, &t); n++)
+        must(t.token >= text && t.token_n >= HTTP_TOKEN_MIN && t.token_n <= HTTP_TOKEN_MAX &&
+             t.name_n <= HTTP_USER_MAX);
+    must(n > 0 && n <= HTTP_TOKENS_MAX);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
