@@ -143,3 +143,14 @@ json_t *op_first(json_t *rows)
     json_decref(rows);
     return ret;
 }
+
+char *op_row_unescaped(const char *text, size_t n)
+{
+    char *out = KYMO_NEW_ARRAY(char, n + 1), *at = out;
+    for (size_t i = 0; out && i < n; i++) {
+        bool tab = n - i >= 3 && !memcmp(text + i, "%09", 3), percent = n - i >= 3 && !memcmp(text + i, "%25", 3);
+        *at++ = (char)(tab ? '\t' : text[i]);
+        i += tab || percent ? 2 : 0;
+    }
+    return out;
+}

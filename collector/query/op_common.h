@@ -65,6 +65,10 @@ int op_track_find(const struct serve_request *q, enum serve_kind kind, int64_t i
 const struct serve_track *op_track_labelled(const struct serve_dir *d, enum serve_kind kind, const char *label,
                                             size_t n);
 
+/* Part of the id of an operator's row (op_operators.c) with %09 and %25 as the characters they stand for; NULL: no
+ * memory. */
+char *op_row_unescaped(const char *text, size_t n);
+
 /* The first of an array of rows, which is taken; null when it is empty. */
 json_t *op_first(json_t *rows);
 

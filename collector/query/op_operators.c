@@ -90,17 +90,6 @@ static json_t *make_id(enum kind kind, const char *path, const char *hlo, const 
     return id;
 }
 
-static char *unescaped(const char *text, size_t n)
-{
-    char *out = KYMO_NEW_ARRAY(char, n + 1), *at = out;
-    for (size_t i = 0; out && i < n; i++) {
-        bool tab = n - i >= 3 && !memcmp(text + i, "%09", 3), percent = n - i >= 3 && !memcmp(text + i, "%25", 3);
-        *at++ = (char)(tab ? '\t' : text[i]);
-        i += tab || percent ? 2 : 0;
-    }
-    return out;
-}
-
 static int read_parent(struct operators *o, struct kymo_err *err)
 {
     const char *id = o->parent = serve_question_text(serve_question_of(o->q), "parent");
@@ -114,8 +103,8 @@ static int read_parent(struct operators *o, struct kymo_err *err)
         return kymo_err_set(err, -EINVAL, "parent is not the id of a row");
     size_t n = strcspn(colon + 1, "\t");
     const char *hlo = colon[1 + n] ? colon + 1 + n + 1 : "";
-    o->path = unescaped(colon + 1, n);
-    o->hlo = unescaped(hlo, strcspn(hlo, "\t"));
+    o->path = op_row_unescaped(colon + 1, n);
+    o->hlo = op_row_unescaped(hlo, strcspn(hlo, "\t"));
     return o->path && o->hlo ? 0 : kymo_err_set(err, -ENOMEM, "no memory for a path");
 }
 

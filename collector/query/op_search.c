@@ -27,7 +27,37 @@ struct search {
     char field[160];      /* SQL */
     bool exact, number;   /* number: it is compared as one */
     struct sql_bind value;
+    const char *row; /* condition for a row of operators; NULL: it is a field that is looked at */
+    char *row_key;   /* owned: what the condition compares with */
 };
+
+/* What the ids of op_operators.c say, which name path, HLO instruction, and engine and opcode, with tabs between. */
+#define ROW_HLO                                                                                                        \
+    SERVE_OPERATOR " || chr(9) || CASE WHEN hlo_name = " SERVE_OPERATOR " THEN '' ELSE coalesce(hlo_name, '') END"
+static const struct {
+    const char *kind, *condition;
+} rows[] = {{"framework:", "(" SERVE_OPERATOR " = $1 OR starts_with(" SERVE_OPERATOR ", $1 || '/'))"},
+            {"none:", SERVE_OPERATOR " = $1"},
+            {"hlo:", ROW_HLO " = $1"},
+            {"opcode:", ROW_HLO " || chr(9) || " SERVE_ENGINE " || ' ' || coalesce(opcode, '') = $1"}};
+
+static int read_row(struct search *s, struct kymo_err *err)
+{
+    const char *id = s->value.text;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        size_t n = strlen(rows[i].kind);
+        if (strncmp(id, rows[i].kind, n) != 0)
+            continue;
+        s->row_key = op_row_unescaped(id + n, strlen(id + n));
+        if (!s->row_key)
+            return kymo_err_set(err, -ENOMEM, "no memory for a path");
+        s->value.text = s->row_key;
+        s->row = rows[i].condition;
+        (void)snprintf(s->field, sizeof s->field, "nullif(%s, '')", SERVE_OPERATOR);
+        return 0;
+    }
+    return kymo_err_set(err, -EINVAL, "the value is not the id of a row");
+}
 
 /* The way a number is written in its text: only then does comparing numbers give the same rows, by way of statistics.
  */
@@ -44,6 +74,8 @@ static int read_field(struct search *s, struct kymo_err *err)
 {
     const struct kymo_table *table = kymo_schema_find(serve_kinds[s->kind].table);
     const char *name = serve_question_text(serve_question_of(s->q), "field");
+    if (s->category == CATEGORY_OPERATOR && name && !strcmp(name, "row"))
+        return read_row(s, err);
     int at = name ? kymo_schema_column(table, name) : -1;
     if (at < 0)
         return kymo_err_set(err, -EINVAL, "%s has no column %.64s", table->name, name ? name : "");
@@ -80,6 +112,8 @@ static int read_search(struct search *s, struct kymo_err *err)
 /* The value is $1. */
 static int add_condition(const struct search *s, struct kymo_buf *b)
 {
+    if (s->row)
+        return kymo_buf_printf(b, "%s", s->row);
     if (s->number)
         return kymo_buf_printf(b, "%s = $1", s->field);
     return kymo_buf_printf(b, s->exact ? "%s::VARCHAR = $1" : "contains(lower(%s::VARCHAR), lower($1))", s->field);
@@ -232,7 +266,8 @@ int op_search(struct serve_request *q, struct kymo_err *err)
     int r = read_search(&s, err);
     if (r == 0)
         r = serve_question_int(serve_question_of(q), "marks", 0, 1, false, &marks, err);
-    if (r < 0)
-        return r;
-    return marks ? answer_marks(&s, err) : answer_page(&s, err);
+    if (r == 0)
+        r = marks ? answer_marks(&s, err) : answer_page(&s, err);
+    kymo_free(s.row_key);
+    return r;
 }

@@ -170,7 +170,7 @@ def has_search(base):
 
 
 def has_operators(base):
-    row = "profiles/attention/search?category=operator&field=row&match=exact&value=none"
+    row = "profiles/attention/search?category=operator&field=row&match=exact&value=none:"
     return has_search(base) and answers(base, "profiles/attention/operators") and answers(base, row)
 
 

@@ -11,7 +11,7 @@ LINE = "list_distinct([nki_source_location, bir_debug_info_source_location])"
 
 def row_where(row):
     """The instructions of a row of operators by its id."""
-    kind, _, path = row.partition(" ")
+    kind, _, path = row.partition(":")
     if kind == "none":
         return "operator is null", ()
     return "(operator = ? or starts_with(operator, ? || '/'))", (path, path)
@@ -19,7 +19,7 @@ def row_where(row):
 
 def operators(tables, params):
     parent = params.get("parent", "")
-    path = parent.partition(" ")[2]
+    path = parent.partition(":")[2]
     depth = len(path.split("/")) if path else 0
     where, values = row_where(parent) if parent else ("true", ())
     if "from" in params:
@@ -36,7 +36,7 @@ def operators(tables, params):
         found = tables.rows("select 1 from Instruction where contains(lower(operator), lower(?)) and starts_with(operator, ?) limit 1", (params.get("filter", ""), own or ""))
         if params.get("filter") and not found:
             continue
-        rows.append({"id": f"{kind} {own or ''}", "parent": parent or None, "kind": kind, "name": own.split("/")[-1] if own else "without operator", **row, "path": own or ""})
+        rows.append({"id": f"{kind}:{own or ''}", "parent": parent or None, "kind": kind, "name": own.split("/")[-1] if own else "without operator", **row, "path": own or ""})
     sort = params.get("sort", "start_ts")
     rows.sort(key=lambda r: r[sort.lstrip("-")], reverse=sort.startswith("-"))
     return {"parent": parent or None, "total": len(rows), "page": 0, "size": len(rows), "rows": rows}

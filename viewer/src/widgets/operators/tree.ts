@@ -98,7 +98,7 @@ export class Operators {
 
   filterBy(filter: string): void {
     if (filter === this.tree.value.filter) return;
-    this.tree.update((tree) => ({ ...tree, filter, branches: new Map() }));
+    this.tree.update((tree) => ({ ...tree, filter }));
     this.look(this.range);
   }
 
