@@ -21,7 +21,7 @@ static const struct http_route routes[] = {
     {"GET", "/api/v1/status", api_get_status},
     {"GET", "/api/v1/openapi.json", api_get_openapi},
     {"GET", "/metrics", api_get_metrics},
-    API_STORE_ROUTES API_QUERIES(API_QUERY_ROUTE){"GET", "/", api_get_page},
+    API_STORE_ROUTES API_QUERY_ALONE_ROUTES API_QUERIES(API_QUERY_ROUTE){"GET", "/", api_get_page},
     {"GET", "/{file}", api_get_page},
     {"GET", "/assets/{file}", api_get_asset},
 };

@@ -10,8 +10,9 @@
 
 /* The context of the handlers begins with it. */
 struct api_query {
-    struct query_pool *pool;    /* NULL: none */
-    struct viewer_store *store; /* what users keep; NULL: nothing */
+    struct query_pool *pool;               /* NULL: none */
+    struct viewer_store *store;            /* what users keep; NULL: nothing */
+    const char *framework_root, *nki_root; /* folders of source texts; NULL: none */
     /* The directory of a profile, absolute, as fresh memory. -ENOENT; -EALREADY: it is not ready. */
     int (*find)(struct api_query *q, const char *name, char **ret_dir, struct kymo_err *err);
 };
@@ -34,7 +35,15 @@ struct api_query {
 API_QUERIES(X)
 #undef X
 
+#define API_SQL_PROFILES_MAX 8
+#define API_COMPARE_MAX 16
+
+/* Those that name their profiles themselves. */
+void api_query_sql(void *ctx, struct http_request *q);
+void api_query_compare(void *ctx, struct http_request *q);
+
 /* Rows for a table of routes. */
+#define API_QUERY_ALONE_ROUTES {"POST", "/api/v1/sql", api_query_sql}, {"GET", "/api/v1/compare", api_query_compare},
 #define API_QUERY_ROUTE(op, class, path, params) {"GET", "/api/v1/profiles/{name}/" path, api_query_##op},
 
 #endif

@@ -243,7 +243,7 @@ static void get_asset(void *ctx, struct http_request *q)
 static const struct http_route routes[] = {
     {"GET", "/api/v1/profiles", get_profiles},
     {"GET", "/api/v1/profiles/{name}", get_profile},
-    API_STORE_ROUTES API_QUERIES(API_QUERY_ROUTE){"GET", "/", get_page},
+    API_STORE_ROUTES API_QUERY_ALONE_ROUTES API_QUERIES(API_QUERY_ROUTE){"GET", "/", get_page},
     {"GET", "/{file}", get_page},
     {"GET", "/assets/{file}", get_asset},
 };

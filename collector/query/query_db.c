@@ -23,7 +23,8 @@ struct query_db {
     duckdb_database database;
     duckdb_connection connection;
     unsigned timeout_ms;
-    int dir_fd;
+    int dir_fds[QUERY_DIRS_MAX];
+    size_t n_dirs;
 };
 
 /* Interrupts the connection when a query runs over its time; stopped by the query's end. */
@@ -130,20 +131,17 @@ static int open_database(struct query_db *db, const struct query_limits *limits,
     return r;
 }
 
-/* After the views are there: the directory is all that can be read, and no query can open more. */
-static int lock_down(struct query_db *db, const char *name, struct kymo_err *err)
+/* After the views are there: the directories are all that can be read, and no query can open more. */
+static int lock_down(struct query_db *db, struct kymo_err *err)
 {
     struct kymo_buf sql;
     kymo_buf_init(&sql, QUERY_SQL_MAX);
     int r = kymo_buf_printf(&sql, "SET allowed_directories = [");
-    if (r == 0)
-        r = query_views_quote(&sql, name, '\'');
+    for (size_t i = 0; i < db->n_dirs && r == 0; i++)
+        r = kymo_buf_printf(&sql, "%s'/proc/self/fd/%d'", i ? ", " : "", db->dir_fds[i]);
     if (r == 0)
         r = kymo_buf_printf(&sql, "]; SET enable_external_access = false; SET lock_configuration = true");
-    if (r < 0)
-        r = kymo_err_set(err, r, "%s: the name is too long", name);
-    else
-        r = execute(db, (const char *)sql.data, err);
+    r = r < 0 ? kymo_err_set(err, r, "no memory for a statement") : execute(db, (const char *)sql.data, err);
     kymo_buf_done(&sql);
     return r;
 }
@@ -159,37 +157,82 @@ static int create_view(void *ctx, const char *sql, struct kymo_err *err)
  */
 static int open_dir(struct query_db *db, const char *dir, char ret_name[static DIR_NAME_MAX], struct kymo_err *err)
 {
-    db->dir_fd = kymo_file_open(dir, O_RDONLY | O_DIRECTORY, 0, err);
-    if (db->dir_fd < 0)
-        return db->dir_fd;
-    (void)snprintf(ret_name, DIR_NAME_MAX, "/proc/self/fd/%d", db->dir_fd);
+    int fd = kymo_file_open(dir, O_RDONLY | O_DIRECTORY, 0, err);
+    if (fd < 0)
+        return fd;
+    (void)snprintf(ret_name, DIR_NAME_MAX, "/proc/self/fd/%d", fd);
+    db->dir_fds[db->n_dirs++] = fd;
+    return 0;
+}
+
+/* schema NULL: the main one. */
+static int make_views(struct query_db *db, const char *dir, const char *name, const char *schema, struct kymo_err *err)
+{
+    char text[64];
+    int r = 0;
+    if (schema) {
+        (void)snprintf(text, sizeof text, "CREATE SCHEMA %s; SET schema = '%s'", schema, schema);
+        r = execute(db, text, err);
+    }
+    if (r == 0)
+        r = query_views_each(name, create_view, db, err);
+    if (r == -ENOENT)
+        r = kymo_err_set(err, -ENOENT, "%s: no table (NAME.parquet) in this directory", dir);
+    return r == 0 && schema ? execute(db, "SET schema = 'main'", err) : r;
+}
+
+static int open_dirs(struct query_db *db, const char *const *dirs, size_t n, bool schemas, struct kymo_err *err)
+{
+    char name[DIR_NAME_MAX], schema[32];
+    int r = 0;
+    for (size_t i = 0; i < n && r == 0; i++) {
+        r = open_dir(db, dirs[i], name, err);
+        if (r == 0 && i == 0)
+            r = make_views(db, dirs[i], name, NULL, err);
+        (void)snprintf(schema, sizeof schema, "p%zu", i + 1);
+        if (r == 0 && schemas)
+            r = make_views(db, dirs[i], name, schema, err);
+    }
+    return r;
+}
+
+static int open_all(const char *const *dirs, size_t n, bool schemas, const struct query_limits *limits,
+                    struct query_db **ret, struct kymo_err *err)
+{
+    struct query_db *db KYMO_CLEANUP(query_db_freep) = KYMO_NEW(struct query_db);
+    if (!db)
+        return kymo_err_set(err, -ENOMEM, "out of memory");
+    db->timeout_ms = limits->timeout_ms;
+    int r = open_database(db, limits, err);
+    /* Each statement looks at the files' ends again otherwise; a file that has changed is read anew even so. */
+    if (r == 0)
+        r = execute(db, "SET parquet_metadata_cache = true", err);
+    if (r == 0)
+        r = open_dirs(db, dirs, n, schemas, err);
+    if (r == 0)
+        r = lock_down(db, err);
+    if (r < 0)
+        return r;
+    *ret = KYMO_TAKE(db);
     return 0;
 }
 
 int query_db_open(const char *dir, const struct query_limits *limits, struct query_db **ret, struct kymo_err *err)
 {
-    char name[DIR_NAME_MAX];
-    struct query_db *db KYMO_CLEANUP(query_db_freep) = KYMO_NEW(struct query_db);
-    if (!db)
-        return kymo_err_set(err, -ENOMEM, "out of memory");
-    db->dir_fd = -1;
-    db->timeout_ms = limits->timeout_ms;
-    int r = open_dir(db, dir, name, err);
-    if (r == 0)
-        r = open_database(db, limits, err);
-    /* Each statement looks at the files' ends again otherwise; a file that has changed is read anew even so. */
-    if (r == 0)
-        r = execute(db, "SET parquet_metadata_cache = true", err);
-    if (r == 0)
-        r = query_views_each(name, create_view, db, err);
-    if (r == 0)
-        r = lock_down(db, name, err);
-    if (r == -ENOENT && db->dir_fd >= 0)
-        r = kymo_err_set(err, -ENOENT, "%s: no table (NAME.parquet) in this directory", dir);
-    if (r < 0)
-        return r;
-    *ret = KYMO_TAKE(db);
-    return 0;
+    return open_all(&dir, 1, false, limits, ret, err);
+}
+
+int query_db_open_many(const char *const *dirs, size_t n, const struct query_limits *limits, struct query_db **ret,
+                       struct kymo_err *err)
+{
+    if (n == 0 || n > QUERY_DIRS_MAX)
+        return kymo_err_set(err, -EINVAL, "1 to %d directories can be asked at once", QUERY_DIRS_MAX);
+    return open_all(dirs, n, n > 1, limits, ret, err);
+}
+
+void query_db_interrupt(struct query_db *db)
+{
+    duckdb_interrupt(db->connection);
 }
 
 int query_db_connect(struct query_db *db, duckdb_connection *ret, struct kymo_err *err)
@@ -205,7 +248,8 @@ struct query_db *query_db_free(struct query_db *db)
         duckdb_disconnect(&db->connection);
     if (db->database)
         duckdb_close(&db->database);
-    (void)kymo_file_close(db->dir_fd);
+    for (size_t i = 0; i < db->n_dirs; i++)
+        (void)kymo_file_close(db->dir_fds[i]);
     kymo_free(db);
     return NULL;
 }

@@ -16,6 +16,7 @@
 
 #define QUERY_COLUMNS_MAX 4096
 #define QUERY_SQL_MAX (1u << 20)
+#define QUERY_DIRS_MAX 8
 
 struct query_limits {
     uint64_t memory_bytes; /* 0: 512 MiB */
@@ -42,6 +43,11 @@ struct query_db;
 /* -ENOENT: no such directory, or no Parquet table in it. */
 int query_db_open(const char *dir, const struct query_limits *limits, struct query_db **ret,
                   struct kymo_err *err) KYMO_MUST_CHECK;
+/* Several: the tables of the first under their names, those of all in schemas p1, p2, ...; one has no schema. */
+int query_db_open_many(const char *const *dirs, size_t n, const struct query_limits *limits, struct query_db **ret,
+                       struct kymo_err *err) KYMO_MUST_CHECK;
+/* From another thread: what runs ends with an error. */
+void query_db_interrupt(struct query_db *db);
 struct query_db *query_db_free(struct query_db *db);
 void query_db_freep(struct query_db **db);
 

@@ -39,6 +39,8 @@ static void stop(struct serve_request *q, bool late)
     q->stop = true;
     if (q->sql.connection)
         duckdb_interrupt(q->sql.connection);
+    if (q->own)
+        query_db_interrupt(q->own);
     (void)pthread_cond_broadcast(&q->changed);
 }
 
@@ -58,17 +60,53 @@ static void free_request(struct serve_request *q)
     kymo_free(q);
 }
 
-static int answer(struct serve_request *q, struct kymo_err *err)
+/* From here on, who stops the request ends what runs on the connection. */
+static void set_connection(struct serve_request *q, struct serve_dir *dir, duckdb_connection connection)
 {
-    int r = serve_dirs_get(q->serve->dirs, q->question.dir, &q->dir, err);
-    duckdb_connection connection = NULL;
-    if (r == 0)
-        r = serve_dir_connect(q->dir, &connection, err);
-    if (r < 0)
-        return r;
     (void)pthread_mutex_lock(&q->serve->lock);
+    q->dir = dir;
     q->sql.connection = connection;
     (void)pthread_mutex_unlock(&q->serve->lock);
+}
+
+int serve_visit(struct serve_request *q, const char *path,
+                int (*visit)(struct serve_request *q, void *ctx, struct kymo_err *err), void *ctx, struct kymo_err *err)
+{
+    struct serve_dir *dir = NULL;
+    duckdb_connection connection = NULL;
+    int r = serve_dirs_get(q->serve->dirs, path, &dir, err);
+    if (r < 0)
+        return r;
+    r = serve_dir_connect(dir, &connection, err);
+    if (r == 0) {
+        set_connection(q, dir, connection);
+        r = visit(q, ctx, err);
+        set_connection(q, NULL, NULL);
+        duckdb_disconnect(&connection);
+    }
+    serve_dirs_put(q->serve->dirs, dir);
+    return r;
+}
+
+int serve_own_db(struct serve_request *q, struct query_db *db, struct kymo_err *err)
+{
+    (void)pthread_mutex_lock(&q->serve->lock);
+    q->own = db;
+    bool stopped = q->stop;
+    (void)pthread_mutex_unlock(&q->serve->lock);
+    return stopped ? kymo_err_set(err, -ECANCELED, "nobody wants the answer any more") : 0;
+}
+
+void serve_own_db_done(struct serve_request *q)
+{
+    (void)pthread_mutex_lock(&q->serve->lock);
+    q->own = NULL;
+    (void)pthread_mutex_unlock(&q->serve->lock);
+}
+
+static int run_op(struct serve_request *q, void *ctx, struct kymo_err *err)
+{
+    (void)ctx;
     return q->op->run(q, err);
 }
 
@@ -77,17 +115,13 @@ static void *work(void *arg)
     struct serve_request *q = arg;
     struct serve *s = q->serve;
     struct kymo_err err = {0};
-    int r = answer(q, &err);
+    int r = q->op->alone ? q->op->run(q, &err) : serve_visit(q, q->question.dir, run_op, NULL, &err);
     (void)pthread_mutex_lock(&s->lock);
-    duckdb_connection connection = q->sql.connection;
-    q->sql.connection = NULL;
     if (r < 0 && q->late)
         r = kymo_err_set(&err, -ETIMEDOUT, "the answer took longer than %u ms", s->limits.timeout_ms);
+    else if (r < 0 && q->stop)
+        r = kymo_err_set(&err, -ECANCELED, "nobody wants the answer any more");
     (void)pthread_mutex_unlock(&s->lock);
-    if (connection)
-        duckdb_disconnect(&connection);
-    if (q->dir)
-        serve_dirs_put(s->dirs, q->dir);
     /* The id is free again when END is read, so the request goes first. */
     (void)pthread_mutex_lock(&s->lock);
     for (struct serve_request **at = &s->requests; *at; at = &(*at)->next)

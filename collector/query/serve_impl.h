@@ -29,6 +29,7 @@ struct serve_request {
     const struct serve_op *op;
     struct serve_dir *dir;
     struct sql sql;
+    struct query_db *own;   /* of an operation that has one, while it runs */
     pthread_cond_t changed; /* credit, stop */
     uint64_t credit, deadline_ns;
     volatile bool stop;

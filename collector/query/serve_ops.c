@@ -3,8 +3,11 @@
 #include <string.h>
 
 static const struct serve_op ops[] = {
-#define X(name) {#name, op_##name},
+#define X(name) {#name, op_##name, false},
     SERVE_OPS(X)
+#undef X
+#define X(name) {#name, op_##name, true},
+        SERVE_OPS_ALONE(X)
 #undef X
 };
 

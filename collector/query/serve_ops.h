@@ -18,13 +18,20 @@
     X(operators)                                                                                                       \
     X(export)
 
+/* Those that are not about one directory: they open what they need themselves. */
+#define SERVE_OPS_ALONE(X)                                                                                             \
+    X(sql)                                                                                                             \
+    X(compare)
+
 struct serve_op {
     const char *name;
     int (*run)(struct serve_request *q, struct kymo_err *err);
+    bool alone;
 };
 
 #define X(name) int op_##name(struct serve_request *q, struct kymo_err *err);
 SERVE_OPS(X)
+SERVE_OPS_ALONE(X)
 #undef X
 
 const struct serve_op *serve_op_find(const char *name); /* NULL: there is none */

@@ -51,6 +51,19 @@ int serve_question_int(const struct serve_question *q, const char *name, int64_t
     return 0;
 }
 
+int serve_question_json(const struct serve_question *q, const char *name, json_t **ret, struct kymo_err *err)
+{
+    json_error_t why;
+    const char *text = serve_question_text(q, name);
+    json_t *value = text ? json_loads(text, 0, &why) : NULL;
+    if (!json_is_array(value)) {
+        json_decref(value);
+        return kymo_err_set(err, -EINVAL, "the parameter %s is no list", name);
+    }
+    *ret = value;
+    return 0;
+}
+
 int serve_question_choice(const struct serve_question *q, const char *name, const char *const *names, int *ret,
                           struct kymo_err *err)
 {

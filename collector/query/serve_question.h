@@ -26,6 +26,9 @@ const char *serve_question_text(const struct serve_question *q, const char *name
 /* A whole number within the bounds. -EINVAL: it is none, or it is not there and required. */
 int serve_question_int(const struct serve_question *q, const char *name, int64_t min, int64_t max, bool required,
                        int64_t *ret, struct kymo_err *err) KYMO_MUST_CHECK;
+/* A parameter that the collector makes of JSON; *ret is the caller's. -EINVAL: it is not there, or something else. */
+int serve_question_json(const struct serve_question *q, const char *name, json_t **ret,
+                        struct kymo_err *err) KYMO_MUST_CHECK;
 /* One of the names, which end with NULL, by number; *ret stays where the parameter is absent. */
 int serve_question_choice(const struct serve_question *q, const char *name, const char *const *names, int *ret,
                           struct kymo_err *err) KYMO_MUST_CHECK;

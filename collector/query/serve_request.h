@@ -24,6 +24,14 @@ struct serve_dir *serve_dir_of(const struct serve_request *q);
 /* The request's own connection; CANCEL and the time limit end what runs on it. */
 const struct sql *serve_sql_of(const struct serve_request *q);
 
+/* visit with serve_dir_of and serve_sql_of of another directory: for operations that are not about one. */
+int serve_visit(struct serve_request *q, const char *path,
+                int (*visit)(struct serve_request *q, void *ctx, struct kymo_err *err), void *ctx,
+                struct kymo_err *err) KYMO_MUST_CHECK;
+/* A database of the operation's own, whose statements end when the request does; until done. */
+int serve_own_db(struct serve_request *q, struct query_db *db, struct kymo_err *err) KYMO_MUST_CHECK;
+void serve_own_db_done(struct serve_request *q);
+
 /* Each waits for credit. -ECANCELED: nobody wants it any more. */
 int serve_head(struct serve_request *q, unsigned status, const char *type, struct kymo_err *err) KYMO_MUST_CHECK;
 int serve_data(struct serve_request *q, const void *data, size_t n, struct kymo_err *err) KYMO_MUST_CHECK;

@@ -1,0 +1,212 @@
+/* A user's statement over the tables of some profiles, on a DuckDB of its own. */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "collector/json_text.h"
+#include "collector/query/query_rows.h"
+#include "collector/query/serve_ops.h"
+
+#define ROWS_MAX 10000
+#define ROWS_DEFAULT 1000
+#define BYTES_MAX (16u << 20)
+#define MEMORY (512u << 20)
+#define THREADS 2
+#define TIMEOUT_MS 30000
+
+struct answer {
+    json_t *columns, *rows;
+    size_t limit, bytes;
+    char **types; /* as DuckDB names them; NULL: not known */
+    size_t n_types;
+    bool truncated;
+};
+
+static bool is_number_type(const char *type)
+{
+    static const char *const names[] = {"BIGINT", "INTEGER", "SMALLINT", "TINYINT", "HUGEINT",   "UBIGINT", "UINTEGER",
+                                        "FLOAT",  "DOUBLE",  "UHUGEINT", "DECIMAL", "USMALLINT", "UTINYINT"};
+    size_t n = strcspn(type, "(");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strlen(names[i]) == n && !strncmp(names[i], type, n))
+            return type[n] == '\0' || type[strlen(type) - 1] == ')'; /* not a list of them */
+    return false;
+}
+
+/* A number that was printed; jansson has no whole numbers beyond 64 bits. */
+static json_t *number_of(const char *text, size_t n)
+{
+    char copy[64];
+    json_error_t why;
+    (void)snprintf(copy, sizeof copy, "%.*s", (int)n, text);
+    json_t *value = json_loads(copy, JSON_DECODE_ANY, &why);
+    if (json_is_number(value))
+        return value;
+    json_decref(value);
+    char *end;
+    double real = strtod(copy, &end);
+    return end > copy && *end == '\0' && isfinite(real) ? json_real(real) : json_null();
+}
+
+static json_t *value_of(const struct answer *a, size_t column, const struct query_value *v)
+{
+    const char *type = column < a->n_types ? a->types[column] : "";
+    switch (v->kind) {
+    case QUERY_VALUE_NULL:
+        return json_null();
+    case QUERY_VALUE_BOOL:
+        return json_boolean(v->integer != 0);
+    case QUERY_VALUE_INT:
+        return json_integer(v->integer);
+    case QUERY_VALUE_FLOAT:
+    case QUERY_VALUE_DOUBLE:
+        return isfinite(v->real) ? json_real(v->real) : json_null();
+    default:
+        break;
+    }
+    if (v->kind == QUERY_VALUE_TEXT && is_number_type(type))
+        return number_of(v->text, v->len);
+    if (v->kind == QUERY_VALUE_TEXT && !strcmp(type, "BOOLEAN"))
+        return json_boolean(v->len == 4);
+    json_t *text = json_stringn(v->text, v->len);
+    return text ? text : json_string("?");
+}
+
+static int keep_type(void *ctx, size_t columns, const char *const *values)
+{
+    struct answer *a = ctx;
+    void *list = a->types;
+    size_t cap = a->n_types;
+    if (columns < 2 || !values[1] || kymo_grow(&list, &cap, a->n_types + 1, QUERY_COLUMNS_MAX, sizeof *a->types) < 0)
+        return -ENOMEM;
+    a->types = list;
+    a->types[a->n_types] = kymo_strdup(values[1]);
+    return a->types[a->n_types] ? (a->n_types++, 0) : -ENOMEM;
+}
+
+/* What cannot be described (SHOW, EXPLAIN) has the types of its values. */
+static void find_types(struct query_db *db, const char *sql, struct answer *a)
+{
+    struct kymo_err ignored = {0};
+    const struct query_sink sink = {.row = keep_type, .ctx = a};
+    char *text KYMO_FREE = kymo_asprintf("DESCRIBE %s", sql);
+    if (text && query_db_run(db, text, &sink, &ignored) < 0)
+        return;
+}
+
+static int begin(void *ctx, size_t n, const char *const *names, const enum query_type *types)
+{
+    static const char *const fallback[] = {"VARCHAR", "DOUBLE", "BOOLEAN", "LIST"};
+    struct answer *a = ctx;
+    for (size_t i = 0; i < n; i++) {
+        const char *type = i < a->n_types ? a->types[i] : fallback[types[i]];
+        json_t *column = json_pack("{s:o, s:o}", "name", json_text(names[i]), "type", json_text(type));
+        if (json_array_append_new(a->columns, column) < 0)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+static int keep_row(void *ctx, size_t n, const struct query_value *values)
+{
+    struct answer *a = ctx;
+    if (json_array_size(a->rows) >= a->limit || a->bytes > BYTES_MAX) {
+        a->truncated = true;
+        return -ECANCELED;
+    }
+    json_t *row = json_array();
+    for (size_t i = 0; i < n; i++) {
+        if (json_array_append_new(row, value_of(a, i, &values[i])) < 0) {
+            json_decref(row);
+            return -ENOMEM;
+        }
+        a->bytes += 16 + values[i].len;
+    }
+    return json_array_append_new(a->rows, row) < 0 ? -ENOMEM : 0;
+}
+
+static int run(struct query_db *db, const char *sql, struct answer *a, struct kymo_err *err)
+{
+    const struct query_row_sink sink = {.begin = begin, .row = keep_row, .ctx = a};
+    find_types(db, sql, a);
+    int r = query_rows_run(db, sql, &sink, err);
+    if (r < 0 && a->truncated)
+        return 0;
+    if (r == -EPERM)
+        return kymo_err_set(err, -EINVAL, "only statements that read are run here (SELECT, DESCRIBE, SHOW, EXPLAIN)");
+    return r;
+}
+
+/* The profiles' names beside their schemas. */
+static json_t *told_profiles(const json_t *names)
+{
+    json_t *list = json_array();
+    char schema[32] = "main";
+    for (size_t i = 0; i < json_array_size(names); i++) {
+        if (json_array_size(names) > 1)
+            (void)snprintf(schema, sizeof schema, "p%zu", i + 1);
+        (void)json_array_append_new(list,
+                                    json_pack("{s:s, s:O}", "schema", schema, "profile", json_array_get(names, i)));
+    }
+    return list;
+}
+
+static int open_tables(const json_t *dirs, struct query_db **ret, struct kymo_err *err)
+{
+    const struct query_limits limits = {.memory_bytes = MEMORY, .threads = THREADS, .timeout_ms = TIMEOUT_MS};
+    const char *paths[QUERY_DIRS_MAX];
+    size_t n = json_array_size(dirs);
+    if (n == 0 || n > QUERY_DIRS_MAX)
+        return kymo_err_set(err, -EINVAL, "a statement is over 1 to %d profiles", QUERY_DIRS_MAX);
+    for (size_t i = 0; i < n; i++)
+        if (!(paths[i] = json_string_value(json_array_get(dirs, i))) || *paths[i] != '/')
+            return kymo_err_set(err, -EINVAL, "dirs has something that is no path");
+    return query_db_open_many(paths, n, &limits, ret, err);
+}
+
+static int answer(struct serve_request *q, struct query_db *db, const json_t *names, size_t limit, struct kymo_err *err)
+{
+    struct answer a = {.columns = json_array(), .rows = json_array(), .limit = limit};
+    uint64_t begun = kymo_clock_mono_ns();
+    int r = serve_own_db(q, db, err);
+    if (r == 0)
+        r = run(db, serve_question_text(serve_question_of(q), "sql"), &a, err);
+    serve_own_db_done(q);
+    for (size_t i = 0; i < a.n_types; i++)
+        kymo_free(a.types[i]);
+    kymo_free(a.types);
+    json_t *o = json_pack("{s:o, s:o, s:b, s:o, s:I}", "columns", a.columns, "rows", a.rows, "truncated", a.truncated,
+                          "profiles", told_profiles(names), "elapsed_ms",
+                          (json_int_t)((kymo_clock_mono_ns() - begun) / 1000000));
+    if (r == 0)
+        return serve_answer_json(q, o, err);
+    json_decref(o);
+    return r;
+}
+
+int op_sql(struct serve_request *q, struct kymo_err *err)
+{
+    const struct serve_question *w = serve_question_of(q);
+    int64_t limit = ROWS_DEFAULT;
+    json_t *dirs = NULL, *names = NULL;
+    struct query_db *db KYMO_CLEANUP(query_db_freep) = NULL;
+    int r = serve_question_int(w, "limit", 1, ROWS_MAX, false, &limit, err);
+    if (r == 0 && !serve_question_text(w, "sql"))
+        r = kymo_err_set(err, -EINVAL, "the parameter sql is missing");
+    if (r == 0)
+        r = serve_question_json(w, "dirs", &dirs, err);
+    if (r == 0)
+        r = serve_question_json(w, "names", &names, err);
+    if (r == 0)
+        r = open_tables(dirs, &db, err);
+    if (r == 0)
+        r = answer(q, db, names, (size_t)limit, err);
+    json_decref(dirs);
+    json_decref(names);
+    return r;
+}

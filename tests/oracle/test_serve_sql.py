@@ -1,0 +1,199 @@
+"""SQL over profiles and comparisons of captures, as kymo-query --serve answers them, against pandas on the same tables."""
+
+import json
+import os
+import shutil
+import statistics
+import time
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import profiles
+from profiles import Cell
+import serve_client
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Two captures of one program, and a third whose instructions take twice as long."""
+    folder = tmp_path_factory.mktemp("sql")
+    first, _ = profiles.make_tables(folder, Cell("attention", "trn2", 1, executions=2))
+    second = folder / "second"
+    shutil.copytree(first, second)
+    slow = folder / "slow"
+    shutil.copytree(first, slow)
+    stretch(second, 1.01)
+    stretch(slow, 2)
+    stretch_more = folder / "slow2"
+    shutil.copytree(slow, stretch_more)
+    return first, second, slow, stretch_more
+
+
+def stretch(directory, by):
+    path = directory / "Instruction.parquet"
+    table = pq.read_table(path).to_pandas()
+    table["end_ts"] = table.start_ts + ((table.end_ts - table.start_ts) * by).astype("int64")
+    pq.write_table(pa.Table.from_pandas(table, preserve_index=False), path)
+
+
+@pytest.fixture(scope="module")
+def server():
+    s = serve_client.Server("--timeout", "60")
+    yield s
+    assert s.close() == 0
+
+
+def sql(server, text, *dirs, **params):
+    return server.ask(dirs[0], "sql", sql=text, dirs=json.dumps([str(d) for d in dirs]), names=json.dumps([f"n{i}" for i in range(len(dirs))]),
+                      **params)
+
+
+def test_rows_and_types(made, server):
+    a = sql(server, "SELECT 1 AS i, 2.5 AS d, 'x' AS t, true AS b, NULL AS n, [1, 2] AS l, 9007199254740993 AS w, 'nan'::DOUBLE AS f,"
+            " DATE '2020-01-01' AS day, sum(range)::HUGEINT AS h FROM range(3)", made[0])
+    assert [c["name"] for c in a["columns"]] == ["i", "d", "t", "b", "n", "l", "w", "f", "day", "h"]
+    assert [c["type"] for c in a["columns"]][:4] == ["INTEGER", "DECIMAL(2,1)", "VARCHAR", "BOOLEAN"]
+    assert a["rows"] == [[1, 2.5, "x", True, None, "[1, 2]", 9007199254740993, None, "2020-01-01", 3]]
+    assert a["truncated"] is False and a["profiles"] == [{"schema": "main", "profile": "n0"}]
+
+
+def test_tables_and_limits(made, server):
+    count = pq.read_table(made[0] / "Instruction.parquet").num_rows
+    assert sql(server, 'SELECT count(*) FROM "Instruction"', made[0])["rows"] == [[count]]
+    a = sql(server, 'SELECT id FROM "Instruction" ORDER BY id', made[0], limit=7)
+    assert len(a["rows"]) == 7 and a["truncated"] and a["columns"] == [{"name": "id", "type": "BIGINT"}]
+    assert len(sql(server, 'SELECT id FROM "Instruction"', made[0])["rows"]) == min(count, 1000)
+    a = sql(server, "SELECT repeat('x', 1000000) FROM range(100)", made[0])
+    assert a["truncated"] and 10 < len(a["rows"]) < 100
+    assert sql(server, 'DESCRIBE "Instruction"', made[0])["rows"][0][0]
+    assert sql(server, "SELECT count(*) FROM information_schema.columns WHERE table_name = 'Instruction'", made[0])["rows"][0][0] > 20
+
+
+def test_several_profiles(made, server):
+    a = sql(server, 'SELECT (SELECT sum(end_ts - start_ts) FROM "Instruction"), (SELECT sum(end_ts - start_ts) FROM p1."Instruction"),'
+            ' (SELECT sum(end_ts - start_ts) FROM p2."Instruction")', made[0], made[2])
+    assert a["rows"][0][0] == a["rows"][0][1] and a["rows"][0][2] == 2 * a["rows"][0][0]
+
+
+@pytest.mark.parametrize("text", [
+    "", "SELECT 1; SELECT 2", "CREATE TABLE t(a INT)", "INSTALL httpfs", "ATTACH '/tmp/x.db'", "COPY (SELECT 1) TO '/tmp/kymo-test-out.csv'",
+    "SET enable_external_access=true", "SELECT * FROM '/etc/passwd'", "SELECT * FROM glob('/etc/*')", "SELECT * FROM read_text('/proc/self/environ')",
+    "SELECT * FROM read_text('https://example.com/')", "SELECT 1) t; DROP VIEW \"Instruction\"; --", "EXPLAIN ANALYZE COPY (SELECT 1) TO '/tmp/kymo-test-out.csv'",
+    "SELECT '\ud800'", "DELETE FROM \"Instruction\"", "SELECT getenv('HOME')",
+])
+def test_refused(made, server, text):
+    with pytest.raises(serve_client.Failed) as e:
+        sql(server, text, made[0])
+    assert e.value.status == 400 and not os.path.exists("/tmp/kymo-test-out.csv")
+
+
+def test_no_way_out_of_the_directory(made, server):
+    (made[0].parent / "secret.txt").write_text("secret")
+    # All descriptors that the directory may have, in one statement each.
+    for places in ([f"/proc/self/fd/{n}/../secret.txt" for n in range(3, 40)], [f"/proc/self/fd/{n}/{made[1].name}/../../secret.txt" for n in range(3, 40)],
+                   [str(made[0].parent / "secret.txt")], [f"{made[0]}/../secret.txt"]):
+        calls = " UNION ALL ".join(f"SELECT content FROM read_text('{p}')" for p in places)
+        with pytest.raises(serve_client.Failed):
+            sql(server, calls, made[0])
+    # And one by one where it surely is.
+    for n in range(9, 12):
+        with pytest.raises(serve_client.Failed):
+            sql(server, f"SELECT content FROM read_text('/proc/self/fd/{n}/../secret.txt')", made[0])
+
+
+def test_deep_statements_do_no_harm(made, server):
+    for text in ("SELECT " + "(" * 30000 + "1" + ")" * 30000, "SELECT " + "-" * 3 + "1" + "+1" * 15000, "SELECT " + "[" * 5000 + "]" * 5000):
+        try:
+            sql(server, text, made[0])
+        except serve_client.Failed as e:
+            assert e.status in (400, 504)
+    assert sql(server, "SELECT 1", made[0])["rows"] == [[1]]
+
+
+def test_too_much_memory_is_refused(made, server):
+    with pytest.raises(serve_client.Failed) as e:
+        sql(server, "SELECT count(*) FROM (SELECT DISTINCT range FROM range(1000000000))", made[0])
+    assert e.value.status in (400, 504)
+
+
+def test_cancel_ends_it(made, server):
+    number = server.begin(made[0], "sql", sql="SELECT count(*) FROM range(10000000000) a, range(1000) b WHERE a.range % 7 = b.range % 3",
+                          dirs=json.dumps([str(made[0])]), names='["a"]')
+    time.sleep(0.5)
+    begun = time.monotonic()
+    server.send(serve_client.CANCEL, number)
+    with pytest.raises(serve_client.Failed) as e:
+        server.finish(number)
+    assert e.value.status == 499 and time.monotonic() - begun < 3
+
+
+@pytest.mark.parametrize("params", [
+    {"limit": 0}, {"limit": 10001}, {"limit": "9" * 30}, {"limit": "1; DROP"}, {"dirs": "[]"}, {"dirs": "x"}, {"dirs": "[1]"}, {"dirs": '["etc"]'},
+    {"dirs": json.dumps(["/tmp"] * 9)},
+])
+def test_bad_parameters(made, server, params):
+    with pytest.raises(serve_client.Failed) as e:
+        server.ask(made[0], "sql", **{"sql": "SELECT 1", "dirs": json.dumps([str(made[0])]), "names": "[]", **params})
+    assert e.value.status == 400
+
+
+def test_profile_that_is_gone(made, server, tmp_path):
+    gone = tmp_path / "gone"
+    for op, dirs in (("sql", [str(gone)]), ("compare", [[str(made[0])], [str(gone)]])):
+        with pytest.raises(serve_client.Failed) as e:
+            server.ask(made[0], op, sql="SELECT 1", dirs=json.dumps(dirs), names="[]")
+        assert e.value.status == 404
+
+
+# Comparison
+
+def compare(server, *sides):
+    names = [[d.name for d in side] for side in sides]
+    return server.ask(sides[0][0], "compare", dirs=json.dumps([[str(d) for d in side] for side in sides]), names=json.dumps(names))
+
+
+def busy(directory, key):
+    rows = pq.read_table(directory / "Instruction.parquet").to_pandas()
+    rows["busy"] = (rows.end_ts - rows.start_ts - rows.evt_wait_time_ns.fillna(0)).clip(lower=0)
+    return rows.groupby(key).busy.sum().to_dict()
+
+
+def test_compare_counts_what_the_tables_hold(made, server):
+    first, second, slow, slow2 = made
+    a = compare(server, [first, second], [slow, slow2])
+    assert a["sides"] == [{"base": True, "profiles": [first.name, "second"]}, {"base": False, "profiles": ["slow", "slow2"]}]
+    assert a["truncated"] == [] and {r["key"] for r in a["summary"]} >= {"total_time", "dma_transfer_count"}
+    rows = {r["key"]: r for r in a["opcodes"] if r["field"] == "busy_ns"}
+    want = [busy(d, ["engine", "opcode"]) for d in made]
+    assert set(rows) == {f"{e} {o}" for e, o in want[0]}
+    for (engine, opcode), value in want[0].items():
+        row = rows[f"{engine} {opcode}"]
+        values = [w[engine, opcode] for w in want]
+        assert row["sides"][0]["values"] == values[:2] and row["sides"][1]["values"] == values[2:]
+        assert row["sides"][0]["mean"] == pytest.approx(statistics.mean(values[:2]))
+        delta = row["deltas"][1]
+        spread = max(abs(values[0] - values[1]), abs(values[2] - values[3]))
+        assert row["deltas"][0] is None and delta["spread"] == spread
+        by = statistics.mean(values[2:]) - statistics.mean(values[:2])
+        assert delta["abs"] == pytest.approx(by) and delta["differs"] == (abs(by) > spread)
+    assert any(r["deltas"][1]["differs"] for r in rows.values())
+    counts = [r for r in a["operators"] if r["field"] == "count"]
+    assert counts and all(r["deltas"][1]["abs"] == 0 and r["deltas"][1]["differs"] is False for r in counts)
+    order = [max(r["sides"][0]["max"], r["sides"][1]["max"]) for r in a["operators"] if r["field"] == "busy_ns"]
+    assert order == sorted(order, reverse=True)
+
+
+def test_one_capture_has_no_spread(made, server):
+    a = compare(server, [made[0]], [made[2]], [made[0]])
+    for row in a["operators"] + a["opcodes"] + a["summary"]:
+        assert len(row["deltas"]) == 3 and row["deltas"][1]["spread"] is None and row["deltas"][1]["differs"] is None
+        assert row["deltas"][2]["abs"] == 0
+
+
+@pytest.mark.parametrize("dirs", ["[]", '[["/tmp"]]', '[["/tmp"], []]', '["/tmp", "/tmp"]', '[[1], [2]]', json.dumps([["/tmp"] * 16, ["/tmp"]])])
+def test_bad_sides(made, server, dirs):
+    with pytest.raises(serve_client.Failed) as e:
+        server.ask(made[0], "compare", dirs=dirs, names="[]")
+    assert e.value.status == 400
