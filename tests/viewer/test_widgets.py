@@ -282,6 +282,6 @@ def test_dark_and_light(viewer):
 
 def test_the_list_of_profiles_leads_to_one(viewer):
     viewer.page.goto(viewer.base)
-    viewer.page.get_by_role("link", name="attention").click()
+    viewer.page.get_by_role("link", name="attention", exact=True).click()
     viewer.page.wait_for_selector(".timeline")
     assert "attention" in viewer.page.title()

@@ -83,6 +83,11 @@ function grouped(rows: FigureRow[]): FigureRow[][] {
   return [...groups.values()];
 }
 
+/** The window itself stands above the timelines already. */
+function isWindow(row: FigureRow): boolean {
+  return row.group === "" && (row.field === "from" || row.field === "to");
+}
+
 function differs(row: FigureRow): boolean {
   return row.values.some((value) => value !== row.values[0]);
 }
@@ -95,6 +100,7 @@ export function CompareFigures({ title, members, ranges, base }: Props) {
   const wanted = filter.trim().toLowerCase();
   const rows = value
     ? figureRows(value)
+        .filter((row) => !isWindow(row))
         .filter((row) => !onlyChanged || differs(row))
         .filter((row) => `${row.group} ${row.of} ${fieldTitle(row.field)}`.toLowerCase().includes(wanted))
     : [];
