@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""Pictures of the page's main states, from simulated profiles and the product's own server, for viewer/docs.
+
+usage: tests/.venv/bin/python tests/viewer/screenshots.py [--output DIR] [NAME...]
+KYMO_BIN names the folder of the programs, whose tree has the page built. A picture of more than 100 kB is an error: it stays in the
+repository's history for good."""
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+import duckdb
+from PIL import Image
+from playwright.sync_api import sync_playwright
+
+import conftest
+from driver import Viewer
+
+LIMIT = 100_000
+SIZE = {"width": 1280, "height": 860}
+STATES = {}
+# The same program twice, once throttled: what a comparison is for.
+PROFILES = {
+    "attention": conftest.PROFILES["attention"],
+    "attention-calm": (conftest.PROFILES["attention"][0], ["--lnc", "2", "--executions", "3", "--dge", "1"]),
+    "lossy": conftest.PROFILES["lossy"],
+}
+
+
+def state(function):
+    STATES[function.__name__] = function
+    return function
+
+
+def rows(profiles, sql, name="attention"):
+    db = duckdb.connect()
+    for path in (profiles / name).glob("*.parquet"):
+        db.execute(f"create view {path.stem} as select * from '{path}'")
+    cursor = db.execute(sql)
+    return [dict(zip([column[0] for column in cursor.description], row)) for row in cursor.fetchall()]
+
+
+def some_matmul(profiles):
+    return rows(profiles, "select * from Instruction where opcode = 'MATMUL' and pcore_idx = 0 order by start_ts limit 1 offset 40")[0]
+
+
+def zoomed(viewer, profiles, **params):
+    event = some_matmul(profiles)
+    params = {"from": event["start_ts"] - 3000, "to": event["end_ts"] + 5000, "event": f"Instruction:{event['id']}", **params}
+    viewer.open("attention", **params)
+    viewer.page.wait_for_selector(".details table.fields")
+    return event
+
+
+@state
+def profiles_list(viewer, profiles):
+    viewer.page.goto(viewer.base)
+    viewer.page.get_by_role("link", name="attention").first.wait_for()
+
+
+@state
+def timeline(viewer, profiles):
+    viewer.open("attention")
+
+
+@state
+def hover(viewer, profiles):
+    event = zoomed(viewer, profiles)
+    viewer.hover("instruction:TensorMatrix(nc0)", (event["start_ts"] + event["end_ts"]) / 2)
+    viewer.card()
+
+
+@state
+def dependencies(viewer, profiles):
+    zoomed(viewer, profiles)
+    viewer.page.get_by_role("tab", name="Dependencies").click()
+    viewer.page.locator("li.card").first.wait_for()
+
+
+@state
+def dark(viewer, profiles):
+    viewer.page.emulate_media(color_scheme="dark")
+    zoomed(viewer, profiles)
+
+
+@state
+def search(viewer, profiles):
+    viewer.open("attention")
+    widget = viewer.widget("Search")
+    widget.get_by_label("Category").select_option("instruction")
+    widget.get_by_label("Field").select_option("opcode")
+    widget.get_by_label("Value").fill("ACTIVATE")
+    widget.get_by_role("button", name="Submit").click()
+    widget.locator(".paging").first.wait_for()
+
+
+@state
+def losses(viewer, profiles):
+    viewer.open("lossy")
+
+
+@state
+def operators(viewer, profiles):
+    viewer.open("attention")
+    widget = viewer.add_widget("Operator Table")
+    for path in ("attention", "attention/Layer[0]"):
+        widget.get_by_role("button", name=f"Unfold {path}", exact=True).first.click()
+    widget.locator('tr[data-path="attention/Layer[0]/Softmax"]').first.wait_for()
+    widget.scroll_into_view_if_needed()
+
+
+@state
+def compare(viewer, profiles):
+    viewer.page.goto(f"{viewer.base}/#/compare/attention/attention-calm")
+    viewer.page.wait_for_function("() => document.querySelectorAll('.timeline[data-from][data-busy=false]').length === 2")
+    viewer.page.get_by_text("Compare Operator Table").wait_for()
+    viewer.page.wait_for_timeout(2000)
+
+
+@state
+def summary(viewer, profiles):
+    viewer.page.goto(f"{viewer.base}/#/summary/attention")
+    viewer.page.wait_for_selector("canvas, svg")
+
+
+@state
+def sql(viewer, profiles):
+    text = "SELECT engine, opcode, count(*) AS n, sum(duration_ns)::BIGINT AS ns FROM Instruction GROUP BY ALL ORDER BY ns DESC LIMIT 12"
+    viewer.page.goto(f"{viewer.base}/#/sql/attention?sql={text.replace(' ', '%20')}")
+    viewer.page.get_by_role("button", name="Run").click()
+    viewer.page.locator("table tbody tr").first.wait_for()
+
+
+def take(browser, base, profiles, name, output):
+    context = browser.new_context(viewport=SIZE, color_scheme="light", reduced_motion="reduce")
+    viewer = Viewer(context.new_page(), base)
+    viewer.page.set_default_timeout(20000)
+    STATES[name](viewer, profiles)
+    viewer.page.wait_for_timeout(800)
+    path = output / f"{name}.png"
+    viewer.page.screenshot(path=path)
+    context.close()
+    # 256 colours are all that a page of plain areas needs.
+    with Image.open(path) as picture:
+        picture.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(path, optimize=True)
+    print(f"{path}: {path.stat().st_size} bytes")
+    return path.stat().st_size <= LIMIT and not viewer.errors
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--output", type=Path, default=conftest.TOP / "viewer" / "docs")
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(STATES)}")
+    args = parser.parse_args()
+    args.output.mkdir(exist_ok=True)
+    good = True
+    with tempfile.TemporaryDirectory(prefix="kymo-screenshots-") as scratch, sync_playwright() as play:
+        folder = Path(scratch)
+        profiles = folder / "profiles"
+        profiles.mkdir()
+        for name, (neff_args, ntff_args) in PROFILES.items():
+            conftest.make(folder, name, neff_args, ntff_args)
+        process, base = conftest.start_view([profiles], folder)
+        browser = play.chromium.launch(executable_path=conftest.CHROMIUM, args=["--no-sandbox", "--no-first-run"])
+        try:
+            able = conftest.has_sql(base)
+            for name in args.names or STATES:
+                if name in ("summary", "sql") and not able:
+                    print(f"{name}: left out, this server has no SQL")
+                    continue
+                good = take(browser, base, profiles, name, args.output) and good
+        finally:
+            browser.close()
+            conftest.stop(process)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
