@@ -106,10 +106,6 @@ class Handler(BaseHTTPRequestHandler):
             return self.json(getattr(tables, parts[3])(table, key))
         if path in ("timeline", "series"):
             return self.send(200, PACKED, getattr(tables, path)(params))
-        if path == "search" and params.get("marks") == "1":
-            return self.send(200, PACKED, tables.marks(params))
-        if path == "export":
-            return self.send(200, "text/csv", tables.export(params))
         if path == "operators":
             return self.json(double_more.operators(tables, params))
         if path.split("/")[0] == "source":
@@ -119,9 +115,8 @@ class Handler(BaseHTTPRequestHandler):
             return self.error(404, "not_found", "there is no text of it") if answer is None else self.json(answer)
         if path == "overview":
             return self.json(tables.overview())
-        if path in ("bands", "summary", "search"):
-            answer = getattr(tables, path)(params)
-            return self.error(400, "parameter", "no such field") if answer is None else self.json(answer)
+        if path == "bands":
+            return self.json(tables.bands(params))
         return self.error(404, "not_found", "no such operation")
 
     def gone(self):

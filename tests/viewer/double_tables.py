@@ -1,7 +1,5 @@
 """Answers of collector/query/SERVE.md from the Parquet tables of one profile, by DuckDB and plain Python."""
 
-import csv
-import io
 import json
 import struct
 from pathlib import Path
@@ -384,79 +382,3 @@ class Tables:
             })
             key = row["prior_wait_id"]
         return {"table": table, "id": chain[0]["instruction_id"] if chain else key, "chain": chain, "end": "no_wait"}
-
-    # --- search and summary
-
-    CATEGORY = {"operator": "Instruction", "instruction": "Instruction", "dma": "DmaPacketAggregated"}
-
-    def hits(self, params):
-        from double_more import row_where
-
-        table = self.CATEGORY[params["category"]]
-        column = params["field"]
-        if column == "row":
-            return (table, *row_where(params["value"]))
-        known = {row["column_name"] for row in self.rows(f"describe {table}")}
-        if column not in known:
-            return table, None, ()
-        if params.get("match") == "exact":
-            return table, f"cast({column} as varchar) = ?", (params["value"],)
-        return table, f"contains(lower(cast({column} as varchar)), lower(?))", (params["value"],)
-
-    def search(self, params):
-        table, where, values = self.hits(params)
-        if where is None:
-            return None
-        page, size = int(params.get("page", 0)), int(params.get("size", 20))
-        total = self.rows(f"select count(*) n from {table} where {where}", values)[0]["n"]
-        label = "opcode" if table == "Instruction" else "variable"
-        sql = f"select * , {label} l from {table} where {where} order by start_ts, id limit {size} offset {page * size}"
-        hits = []
-        for row in self.rows(sql, values):
-            track = self.track_of(table, row)
-            hits.append({
-                "table": table, "id": row["id"], "start_ts": row["start_ts"], "end_ts": row["end_ts"], "label": row["l"],
-                "track": track["id"] if track else None, "value": str(row.get(params["field"])), "engine": row.get("engine"),
-                "pcore": row["pcore_idx"],
-            })
-        return {"total": total, "more": False, "page": page, "size": size, "hits": hits}
-
-    def marks(self, params):
-        table, where, values = self.hits(params)
-        heads, columns = [], []
-        low, high = int(params["from"]), int(params["to"])
-        for track in self.tracks:
-            if track["table"] != table or not track["where"] or track["split"] not in (None, "joined"):
-                continue
-            sql = f"select start_ts, end_ts from {table} where {track['where']} and {where} and end_ts >= {low} and start_ts <= {high} order by 1 limit 5000"
-            rows = self.rows(sql, values)
-            heads.append({"id": track["id"], "mode": "marks", "n": len(rows)})
-            columns.append([("start", "i64", [r["start_ts"] for r in rows]), ("end", "i64", [r["end_ts"] for r in rows])])
-        return pack({"version": 1, "from": low, "to": high, "width": 1, "dict": [""], "tracks": heads}, columns)
-
-    def export(self, params):
-        """A CSV of one table, every event of the range, whatever the mode."""
-        table = next(t for t in params["tables"].split(",") if self.has(t))
-        low, high = int(params["from"]), int(params["to"])
-        known = {row["column_name"] for row in self.rows(f"describe {table}")}
-        when = f"timestamp between {low} and {high}" if "timestamp" in known else f"end_ts >= {low} and start_ts <= {high}"
-        rows = self.rows(f"select * from {table} where {when}")
-        out = io.StringIO()
-        names = ["timeline_track", *sorted(known - {"timeline_track"})]
-        writer = csv.DictWriter(out, names)
-        writer.writeheader()
-        writer.writerows(rows)
-        return out.getvalue().encode()
-
-    def summary(self, params):
-        low, high = int(params["from"]), int(params["to"])
-        ids = params.get("tracks")
-        where = "true"
-        if ids:
-            chosen = [t["where"] for t in self.tracks if t["id"] in ids.split(",") and t["table"] == "Instruction"]
-            where = " or ".join(f"({w})" for w in chosen) or "false"
-        window = f"end_ts > {low} and start_ts < {high} and ({where})"
-        engines = self.rows(f"""select engine, count(*) instructions, sum(least(end_ts, {high}) - greatest(start_ts, {low})) time_ns
-                                from Instruction where {window} group by 1 order by 3 desc""")
-        opcodes = self.rows(f"select engine, opcode, count(*) instructions, sum(duration_ns) time_ns from Instruction where {window} group by 1, 2 order by 4 desc limit 20")
-        return {"duration_ns": high - low, "instructions": sum(e["instructions"] for e in engines), "engines": engines, "opcodes": opcodes}

@@ -31,20 +31,20 @@ def test_what_a_profile_lacks_cannot_be_chosen(viewer):
     assert dialog(viewer).locator("label", has_text="Collective (CC) ops").get_by_role("checkbox").is_disabled()
 
 
-def test_each_table_is_a_file_of_the_visible_range(exporting, tables, tmp_path):
-    exporting.open("attention", **{"from": 150000, "to": 160000})
-    box = dialog(exporting)
+def test_each_table_is_a_file_of_the_visible_range(full, tables, tmp_path):
+    full.open("attention", **{"from": 150000, "to": 160000})
+    box = dialog(full)
     for name in ("DMA packets (individual)", "Semaphore updates"):
         box.locator("label", has_text=name).get_by_role("checkbox").uncheck()
     box.get_by_label("Sample at the timeline’s resolution").uncheck()
     files = []
-    exporting.page.on("download", lambda file: files.append(file))
+    full.page.on("download", lambda file: files.append(file))
     box.get_by_role("button", name="Export", exact=True).click()
     assert box.count() == 0, "the dialog closes"
     for _ in range(100):
         if len(files) == 2:
             break
-        exporting.page.wait_for_timeout(100)
+        full.page.wait_for_timeout(100)
     assert sorted(file.suggested_filename for file in files) == ["DmaPacketAggregated.csv", "Instruction.csv"]
     for file in files:
         table = file.suggested_filename.removesuffix(".csv")
