@@ -26,6 +26,7 @@ struct search {
     enum serve_kind kind; /* whose rows are looked through */
     char field[160];      /* SQL */
     bool exact, number;   /* number: it is compared as one */
+    bool in_packets;      /* packets have the field too, with their transfer's value */
     struct sql_bind value;
     const char *row; /* condition for a row of operators; NULL: it is a field that is looked at */
     char *row_key;   /* owned: what the condition compares with */
@@ -88,6 +89,8 @@ static int read_field(struct search *s, struct kymo_err *err)
                 plain_number(s->value.text, &s->value.number);
     if (s->number)
         s->value.text = NULL;
+    s->in_packets =
+        serve_dir_of(s->q)->own_levels && (!strcmp(c->name, "queue_name") || !strcmp(c->name, "queue_type"));
     return 0;
 }
 
@@ -214,11 +217,14 @@ static int keep_mark(void *ctx, const struct sql_cell *c, struct kymo_err *err)
     return 0;
 }
 
+#define OF_TRANSFERS                                                                                                   \
+    "packet_aggregation_id IN (SELECT id FROM k.\"DmaPacketAggregated\" WHERE end_ts >= $2 AND start_ts <= $3 AND "
+
 /* Packets match when their transfer does. */
 static int read_marks(struct marks *m, enum serve_kind kind, struct kymo_err *err)
 {
     const struct search *s = m->search;
-    bool packets = kind == SERVE_KIND_dma_engine || kind == SERVE_KIND_dma_queue;
+    bool packets = !s->in_packets && (kind == SERVE_KIND_dma_engine || kind == SERVE_KIND_dma_queue);
     int64_t pixel = (m->w.to - m->w.from) / m->w.width;
     const struct sql_bind binds[] = {s->value, SQL_INT(m->w.from), SQL_INT(m->w.to), SQL_INT(pixel > 0 ? pixel : 1)};
     struct kymo_buf b;
@@ -228,8 +234,7 @@ static int read_marks(struct marks *m, enum serve_kind kind, struct kymo_err *er
     int r = kymo_buf_printf(&b,
                             "SELECT track, min(start_ts) AS s, max(end_ts) FROM k.row_%s WHERE end_ts >= $2 AND"
                             " start_ts <= $3 AND %s",
-                            serve_kinds[kind].name,
-                            packets ? "packet_aggregation_id IN (SELECT id FROM k.\"DmaPacketAggregated\" WHERE " : "");
+                            serve_kinds[kind].name, packets ? OF_TRANSFERS : "");
     if (r == 0)
         r = add_condition(s, &b);
     if (r == 0)

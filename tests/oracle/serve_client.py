@@ -57,7 +57,7 @@ class Server:
         return number
 
     def finish(self, number):
-        head, data = None, b""
+        head, data = None, bytearray()
         while True:
             kind, got, payload = self.frame()
             assert got == number
@@ -75,7 +75,7 @@ class Server:
         assert head["status"] == 200
         if head["type"].startswith("text/csv"):
             return data.decode()
-        return json.loads(data) if head["type"] == "application/json" else packed.decode(data)
+        return json.loads(data) if head["type"] == "application/json" else packed.decode(bytes(data))
 
     def ask(self, directory, op, **params):
         return self.finish(self.begin(directory, op, **params))
