@@ -89,6 +89,12 @@ void api_set_store(struct api *a, struct viewer_store *store)
     a->query.store = store;
 }
 
+void api_set_sources(struct api *a, const char *framework_root, const char *nki_root)
+{
+    a->query.framework_root = framework_root;
+    a->query.nki_root = nki_root;
+}
+
 void api_set_page(struct api *a, const struct page_files *page)
 {
     a->page = page;

@@ -95,6 +95,8 @@ void api_set_pool(struct api *a, struct query_pool *pool);
 /* What users keep; NULL: nothing. */
 struct viewer_store;
 void api_set_store(struct api *a, struct viewer_store *store);
+/* Folders of source texts, absolute, which must live as long; NULL: none. */
+void api_set_sources(struct api *a, const char *framework_root, const char *nki_root);
 /* The files of the web page; NULL: none. */
 struct page_files;
 void api_set_page(struct api *a, const struct page_files *page);

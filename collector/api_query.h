@@ -29,7 +29,10 @@ struct api_query {
     X(search, QUERY_LONG, "search", "category,field,match,value,page,size,marks,from,to,width")                        \
     X(summary, QUERY_QUICK, "summary", "from,to,tracks")                                                               \
     X(operators, QUERY_QUICK, "operators", "parent,from,to,sort,filter,page,size")                                     \
-    X(export, QUERY_LONG, "export", "tables,from,to,mode,width")
+    X(export, QUERY_LONG, "export", "tables,from,to,mode,width")                                                       \
+    X(source, QUERY_LONG, "source", "file")                                                                            \
+    X(source_lines, QUERY_LONG, "source/lines", "file")                                                                \
+    X(source_events, QUERY_LONG, "source/events", "file,lines,from,to,width")
 
 #define X(op, class, path, params) void api_query_##op(void *ctx, struct http_request *q);
 API_QUERIES(X)

@@ -18,6 +18,7 @@ struct collector_config {
     const char *listen, *tls_cert, *tls_key, *tls_ca;
     bool plain;
     const char *http, *http_cert, *http_key, *http_token_file;
+    const char *framework_root, *nki_root;
     bool http_plain;
     struct kymo_option_list http_names;
     uint64_t max_connections, max_per_host, window, max_waiting;

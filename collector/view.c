@@ -24,7 +24,7 @@
 
 struct args {
     struct kymo_option_list dirs;
-    const char *http, *page, *ports_file;
+    const char *http, *page, *ports_file, *framework_root, *nki_root;
 };
 
 static const struct kymo_option options[] = {
@@ -43,6 +43,16 @@ static const struct kymo_option options[] = {
      .arg = "DIR",
      .offset = offsetof(struct args, page),
      .help = "files of the web page, instead of those installed"},
+    {.name = "framework-source-root",
+     .type = KYMO_OPTION_TEXT,
+     .arg = "DIR",
+     .offset = offsetof(struct args, framework_root),
+     .help = "source files of the framework's models, which anybody who may open the page may read"},
+    {.name = "nki-source-root",
+     .type = KYMO_OPTION_TEXT,
+     .arg = "DIR",
+     .offset = offsetof(struct args, nki_root),
+     .help = "source files of NKI kernels, likewise"},
     {.name = "ports-file",
      .type = KYMO_OPTION_TEXT,
      .arg = "FILE",
@@ -71,6 +81,7 @@ struct view {
     uv_signal_t signals[2];
     struct profile *profiles;
     size_t n, cap;
+    char roots[2][PATH_MAX]; /* of source texts */
 };
 
 /* Profiles */
@@ -349,6 +360,10 @@ static int tell_port(const struct view *v, const struct args *args, struct kymo_
 static int open_all(struct view *v, const struct args *args, struct kymo_err *err)
 {
     int r = 0;
+    if (args->framework_root && !(v->query.framework_root = realpath(args->framework_root, v->roots[0])))
+        r = kymo_err_set(err, -errno, "%s: %s", args->framework_root, strerror(errno));
+    if (args->nki_root && !(v->query.nki_root = realpath(args->nki_root, v->roots[1])))
+        r = kymo_err_set(err, -errno, "%s: %s", args->nki_root, strerror(errno));
     for (size_t i = 0; i < args->dirs.n && r == 0; i++)
         r = add_argument(v, args->dirs.items[i], err);
     if (r == 0)

@@ -30,7 +30,7 @@ struct web {
     struct page_files *page;
     struct viewer_store *kept;
     struct tls_context *tls;
-    char *token, *data_path, *address;
+    char *token, *data_path, *address, *framework_root, *nki_root;
     char **names;
     size_t n_names;
     int64_t started_ns;
@@ -247,6 +247,10 @@ static int copy_texts(struct web *w, const struct collector_config *v, struct ky
     w->address = kymo_strdup(v->http);
     w->names = KYMO_NEW_ARRAY(char *, v->http_names.n + 1);
     bool whole = w->data_path && w->address && w->names;
+    if (whole && v->framework_root)
+        whole = (w->framework_root = kymo_strdup(v->framework_root)) != NULL;
+    if (whole && v->nki_root)
+        whole = (w->nki_root = kymo_strdup(v->nki_root)) != NULL;
     for (size_t i = 0; whole && i < v->http_names.n; i++, w->n_names += whole)
         whole = (w->names[i] = kymo_strdup(v->http_names.items[i])) != NULL;
     if (!whole)
@@ -322,6 +326,8 @@ static int start(struct web *w, uv_loop_t *loop, struct net *net, const struct c
     if (r == 0)
         r = api_new(w->data_path, &source, &w->api, err);
     if (r == 0)
+        api_set_sources(w->api, w->framework_root, w->nki_root);
+    if (r == 0)
         r = open_pool(w, loop, err);
     if (r == 0)
         r = open_page(w, err);
@@ -385,6 +391,8 @@ struct web *web_free(struct web *w)
     kymo_free(w->token);
     kymo_free(w->address);
     kymo_free(w->data_path);
+    kymo_free(w->framework_root);
+    kymo_free(w->nki_root);
     kymo_free(w);
     return NULL;
 }

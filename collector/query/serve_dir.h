@@ -71,6 +71,8 @@ struct serve_dir {
     struct serve_series_list *series;
     pthread_mutex_t lock;     /* of what is made when first asked for: */
     bool has_coarse[256];     /* by table: k.coarse_TABLE is there (op_series.c) */
+    bool has_places;          /* k.source_groups and k.source_places are there (op_source.c), */
+    size_t n_places;          /* or so many of them */
     struct kymo_buf overview; /* the answer, as text; empty: not made yet */
 };
 

@@ -16,7 +16,10 @@
     X(search)                                                                                                          \
     X(summary)                                                                                                         \
     X(operators)                                                                                                       \
-    X(export)
+    X(export)                                                                                                          \
+    X(source)                                                                                                          \
+    X(source_lines)                                                                                                    \
+    X(source_events)
 
 /* Those that are not about one directory: they open what they need themselves. */
 #define SERVE_OPS_ALONE(X)                                                                                             \
