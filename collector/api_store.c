@@ -146,7 +146,7 @@ static bool read_request(struct job *j, struct http_request *q)
 static void ask(const struct api_query *a, struct http_request *q, enum act act, enum viewer_kind kind)
 {
     if (!a->store) {
-        http_answer_error(q, 503, "no_store", "this server keeps nothing for its users");
+        http_answer_error(q, 501, "no_store", "this server keeps nothing for its users");
         return;
     }
     struct job *j = KYMO_NEW(struct job);

@@ -23,7 +23,8 @@ class View:
         ports = scratch / "ports"
         ports.unlink(missing_ok=True)
         self.child = subprocess.Popen([str(a) for a in (profiles.BIN.resolve() / "kymo", "view", *arguments, "--http", "127.0.0.1:0",
-                                                        "--ports-file", ports)], stdout=subprocess.PIPE, text=True)
+                                                        "--ports-file", ports)], stdout=subprocess.PIPE, text=True,
+                                      env={**os.environ, "XDG_STATE_HOME": str(scratch / "state")})
         self.line = self.child.stdout.readline()
         self.port = int(ports.read_text().split("=")[1])
 
@@ -181,3 +182,43 @@ def test_arguments(tables, tmp_path):
     assert subprocess.run(command, capture_output=True).returncode == 2
     failed = subprocess.run([*command, many / "empty"], capture_output=True, text=True)
     assert failed.returncode == 1 and "no table" in failed.stderr
+
+
+def test_sql_sources_and_what_users_keep(tables, tmp_path):
+    """Over HTTP: what the oracles of kymo-query ask without it."""
+    root = tmp_path / "root"
+    root.mkdir()
+    first = View(tmp_path, tables, "--nki-source-root", root, "--framework-source-root", root)
+
+    def ask(view, method, path, body=None):
+        connection = http.client.HTTPConnection("127.0.0.1", view.port, timeout=60)
+        connection.request(method, path, json.dumps(body) if body is not None else None, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        data = json.loads(answer.read())
+        connection.close()
+        return answer.status, data
+
+    name = first.get("/api/v1/profiles")[2]["profiles"][0]["name"]
+    status, data = ask(first, "POST", "/api/v1/sql", {"profile": name, "sql": 'SELECT count(*) AS n FROM "Instruction"'})
+    assert status == 200 and data["columns"] == [{"name": "n", "type": "BIGINT"}] and data["rows"][0][0] > 0
+    for body in ({}, {"sql": "SELECT 1"}, {"profile": name}, {"profile": name, "profiles": [name], "sql": "SELECT 1"}, {"profiles": [], "sql": "SELECT 1"},
+                 {"profiles": [name] * 9, "sql": "SELECT 1"}, {"profile": name, "sql": "SELECT 1", "dirs": "/etc"}, {"profile": 1, "sql": "SELECT 1"},
+                 {"profile": name, "sql": "SELECT 1", "limit": 10**18}, {"profile": name, "sql": "SELECT 1\u0000"}):
+        assert ask(first, "POST", "/api/v1/sql", body)[0] == 400, body
+    assert ask(first, "POST", "/api/v1/sql", {"profile": "none", "sql": "SELECT 1"})[0] == 404
+    status, data = ask(first, "GET", f"/api/v1/compare?base={name}&profiles={name},{name};{name}")
+    assert status == 200 and [len(s["profiles"]) for s in data["sides"]] == [1, 2, 1]
+    for query in ("", f"base={name}", f"profiles={name}", f"base={name}&profiles=;", f"base={name}&profiles=" + ",".join([name] * 16)):
+        assert ask(first, "GET", "/api/v1/compare?" + query)[0] == 400, query
+    files = ask(first, "GET", f"/api/v1/profiles/{name}/source")[1]["files"]
+    file = next(f["file"] for f in files if f["kind"] in ("nki", "framework"))
+    (root / file.split("/")[-1]).write_text("text")
+    quoted = file.replace("/", "%2F")
+    assert ask(first, "GET", f"/api/v1/profiles/{name}/source?file={quoted}") == (200, {"file": file, "text": "text"})
+    assert ask(first, "GET", f"/api/v1/profiles/{name}/source?file={quoted}&nki_root=/etc")[0] == 400
+    mark = [{"id": 1, "name": "a", "ts": 5, "versus": None}]
+    assert ask(first, "PUT", f"/api/v1/annotations/{name}", {"value": mark})[0] == 200
+    assert first.close() == 0
+    second = View(tmp_path, tables)
+    assert ask(second, "GET", f"/api/v1/annotations/{name}")[1]["value"] == mark
+    assert second.close() == 0

@@ -122,7 +122,8 @@ def start_view(arguments, scratch):
     """(process, address)"""
     ports = scratch / "ports"
     command = [BIN / "kymo", "view", "--http", "127.0.0.1:0", "--page", PAGES, "--ports-file", ports, *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    # Tests begin with nothing kept, and leave nothing: this server has no place for what users keep.
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, "XDG_STATE_HOME": "/dev/null"})
     text = wait_for(lambda: ports.exists() and ports.read_text().strip(), "kymo view does not start")
     return process, f"http://127.0.0.1:{text.split('=')[1]}"
 

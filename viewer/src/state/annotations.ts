@@ -1,6 +1,8 @@
-// Marks that the user sets on the timeline. They are kept per profile, can be saved to a file and loaded from one.
+// Marks that the user sets on the timeline. They are kept per profile, on the server where it keeps such things and in
+// the browser, can be saved to a file and loaded from one.
 
 import { keep, kept } from "./keep";
+import { loadItem, Saver } from "./kept";
 import { Store } from "./store";
 
 export interface Annotation {
@@ -64,11 +66,35 @@ export function versusOf(annotations: Annotation[], annotation: Annotation): Ann
 
 export class Annotations {
   readonly list: Store<Annotation[]>;
+  private arriving = false;
 
   constructor(private readonly profile: string) {
     const before = kept<unknown>(`annotations.${profile}`, []);
     this.list = new Store(Array.isArray(before) ? before.filter(isAnnotation) : []);
-    this.list.watch((list) => keep(`annotations.${this.profile}`, list));
+    const saver = new Saver<Annotation[]>("annotations", profile);
+    this.list.watch((list) => {
+      keep(`annotations.${this.profile}`, list);
+      if (!this.arriving) saver.save(list);
+    });
+    void this.load(saver);
+  }
+
+  /** What the server has wins over what this browser remembers, but not over what the user has just done. */
+  private async load(saver: Saver<Annotation[]>): Promise<void> {
+    const before = this.list.value;
+    try {
+      const item = await loadItem("annotations", this.profile);
+      if (this.list.value !== before) return;
+      if (item && Array.isArray(item.value)) {
+        this.arriving = true;
+        this.list.set(item.value.filter(isAnnotation));
+        this.arriving = false;
+      } else if (before.length > 0) {
+        saver.save(before);
+      }
+    } catch {
+      // The server keeps nothing: the browser does.
+    }
   }
 
   add(ts: number): Annotation | null {

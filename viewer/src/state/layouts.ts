@@ -1,6 +1,7 @@
-// Saved layouts. They belong to the user, not to a profile.
+// Saved layouts. They belong to the user, not to a profile; the server keeps them where it does, and the browser.
 
 import { keep, kept } from "./keep";
+import { loadItems, removeItem, Saver } from "./kept";
 import { DEFAULT_LAYOUT, type Item, type Layout, readLayout } from "./layout";
 import { Store } from "./store";
 
@@ -15,6 +16,7 @@ export class Layouts {
   readonly list = new Store<Layout[]>(saved());
   readonly name = new Store<string>(kept("layout", DEFAULT_LAYOUT.name));
   readonly items: Store<Item[]>;
+  private readonly savers = new Map<string, Saver<Item[]>>();
 
   constructor() {
     const last = readLayout(kept<unknown>("layout.now", null));
@@ -22,6 +24,27 @@ export class Layouts {
     this.items.watch((items) => keep("layout.now", { name: this.name.value, items }));
     this.name.watch((name) => keep("layout", name));
     this.list.watch((list) => keep("layouts", list));
+    void this.sync();
+  }
+
+  /** The server's layouts join those of this browser; of one name the server's is the one. */
+  private async sync(): Promise<void> {
+    try {
+      const items = await loadItems("layouts");
+      const theirs = items.map((item) => readLayout({ name: item.key, items: item.value })).filter((l) => l !== null);
+      const names = new Set(theirs.map((layout) => layout.name));
+      const mine = this.list.value.filter((layout) => !names.has(layout.name));
+      this.list.set([...mine, ...theirs].slice(-MAX_LAYOUTS));
+      for (const layout of mine) this.send(layout);
+    } catch {
+      // The server keeps nothing: the browser does.
+    }
+  }
+
+  private send(layout: Layout): void {
+    const saver = this.savers.get(layout.name) ?? new Saver<Item[]>("layouts", layout.name);
+    this.savers.set(layout.name, saver);
+    saver.save(layout.items.map(({ id, type, x, y, w, h }) => ({ id, type, x, y, w, h })));
   }
 
   find(name: string): Layout | null {
@@ -42,9 +65,12 @@ export class Layouts {
     const others = this.list.value.filter((other) => other.name !== name);
     this.list.set([...others, layout].slice(-MAX_LAYOUTS));
     this.name.set(name);
+    this.send(layout);
   }
 
   remove(name: string): void {
     this.list.set(this.list.value.filter((layout) => layout.name !== name));
+    this.savers.get(name)?.drop();
+    removeItem("layouts", name).catch(() => undefined);
   }
 }

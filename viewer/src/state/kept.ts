@@ -1,0 +1,75 @@
+// What the server keeps for the user. Where it refuses or is not there, the browser's own memory is all there is.
+
+import { ApiError, request, sendJson } from "../api/client";
+
+export type Kind = "annotations" | "layouts";
+
+export interface Item<T> {
+  key: string;
+  value: T;
+  changed_ns: number;
+}
+
+const WAIT_MS = 400;
+
+function url(kind: Kind, key?: string): string {
+  return `api/v1/${kind}${key === undefined ? "" : `/${encodeURIComponent(key)}`}`;
+}
+
+/** The item, null when there is none; throws when the server keeps nothing. */
+export async function loadItem(kind: Kind, key: string): Promise<Item<unknown> | null> {
+  try {
+    return (await (await request(url(kind, key))).json()) as Item<unknown>;
+  } catch (error) {
+    if (error instanceof ApiError && error.code === "not_found") return null;
+    throw error;
+  }
+}
+
+export async function loadItems(kind: Kind): Promise<Item<unknown>[]> {
+  return ((await (await request(url(kind))).json()) as { items: Item<unknown>[] }).items;
+}
+
+export async function removeItem(kind: Kind, key: string): Promise<void> {
+  await sendJson("DELETE", url(kind, key));
+}
+
+/** Sends the newest value of one item after a while without changes, one request at a time; failures are dropped. */
+export class Saver<T> {
+  private timer: ReturnType<typeof setTimeout> | null = null;
+  private next: { value: T } | null = null;
+  private busy = false;
+
+  constructor(
+    private readonly kind: Kind,
+    private readonly key: string,
+  ) {}
+
+  save(value: T): void {
+    this.next = { value };
+    if (this.timer !== null) clearTimeout(this.timer);
+    this.timer = setTimeout(() => void this.send(), WAIT_MS);
+  }
+
+  /** Forgets what was not sent yet. */
+  drop(): void {
+    if (this.timer !== null) clearTimeout(this.timer);
+    this.timer = null;
+    this.next = null;
+  }
+
+  private async send(): Promise<void> {
+    this.timer = null;
+    if (this.busy || !this.next) return;
+    const { value } = this.next;
+    this.next = null;
+    this.busy = true;
+    try {
+      await sendJson("PUT", url(this.kind, this.key), { value });
+    } catch {
+      // Refused, or not there: the browser has it.
+    }
+    this.busy = false;
+    if (this.next && this.timer === null) void this.send();
+  }
+}

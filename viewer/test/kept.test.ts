@@ -1,0 +1,105 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { Annotations } from "../src/state/annotations";
+import { Layouts } from "../src/state/layouts";
+
+interface Call {
+  method: string;
+  url: string;
+  body: unknown;
+}
+
+let calls: Call[] = [];
+let stored: Map<string, unknown>;
+let status = 200;
+
+function answer(url: string, init: RequestInit = {}): Response {
+  const method = init.method ?? "GET";
+  const body = typeof init.body === "string" ? JSON.parse(init.body) : null;
+  calls.push({ method, url, body });
+  const json = (code: number, value: unknown) => new Response(JSON.stringify(value), { status: code });
+  if (status !== 200) return json(status, { error: { code: "no_store", message: "nothing is kept" } });
+  if (method === "PUT") stored.set(url, (body as { value: unknown }).value);
+  if (method === "DELETE") stored.delete(url);
+  if (/\/(layouts|annotations)$/.test(url)) {
+    const items = [...stored].filter(([key]) => key.startsWith(`${url}/`));
+    return json(200, {
+      items: items.map(([key, value]) => ({
+        key: decodeURIComponent(key.slice(url.length + 1)),
+        value,
+        changed_ns: 1,
+      })),
+    });
+  }
+  if (!stored.has(url) && method !== "DELETE") return json(404, { error: { code: "not_found", message: "none" } });
+  return json(200, { key: "k", value: stored.get(url), changed_ns: 1 });
+}
+
+beforeEach(() => {
+  calls = [];
+  stored = new Map();
+  status = 200;
+  vi.useFakeTimers();
+  vi.stubGlobal("fetch", async (url: string, init?: RequestInit) => answer(url, init));
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
+
+const settle = () => vi.advanceTimersByTimeAsync(5000);
+const puts = () => calls.filter((call) => call.method === "PUT");
+
+describe("what the server keeps", () => {
+  it("gives annotations back, and is not sent what it gave", async () => {
+    const mark = { id: 3, name: "a", ts: 5, versus: null };
+    stored.set("api/v1/annotations/a%2Fb", [mark, { id: "broken" }]);
+    const annotations = new Annotations("a/b");
+    await settle();
+    expect(annotations.list.value).toEqual([mark]);
+    expect(puts()).toEqual([]);
+  });
+
+  it("gets the newest of several changes, once", async () => {
+    const annotations = new Annotations("p");
+    await settle();
+    annotations.add(1);
+    annotations.add(2);
+    annotations.change(1, { name: "x" });
+    await settle();
+    expect(puts()).toHaveLength(1);
+    expect(stored.get("api/v1/annotations/p")).toEqual(annotations.list.value);
+  });
+
+  it("does not replace what the user has just done", async () => {
+    stored.set("api/v1/annotations/p", [{ id: 9, name: "old", ts: 1, versus: null }]);
+    const annotations = new Annotations("p");
+    annotations.add(7);
+    await settle();
+    expect(annotations.list.value.map((a) => a.ts)).toEqual([7]);
+  });
+
+  it("may be nothing: the page works on", async () => {
+    status = 501;
+    const annotations = new Annotations("p");
+    annotations.add(7);
+    const layouts = new Layouts();
+    layouts.save("mine");
+    await settle();
+    expect(annotations.list.value).toHaveLength(1);
+    expect(layouts.find("mine")).not.toBeNull();
+  });
+
+  it("keeps layouts by name", async () => {
+    stored.set("api/v1/layouts/theirs", [{ id: "t", type: "timeline", x: 0, y: 0, w: 12, h: 10 }]);
+    const layouts = new Layouts();
+    await settle();
+    expect(layouts.find("theirs")?.items).toHaveLength(1);
+    layouts.save("night & day");
+    await settle();
+    expect(puts().map((call) => call.url)).toEqual(["api/v1/layouts/night%20%26%20day"]);
+    layouts.remove("theirs");
+    await settle();
+    expect([...stored.keys()]).toEqual(["api/v1/layouts/night%20%26%20day"]);
+  });
+});
