@@ -12,7 +12,7 @@ from pathlib import Path
 
 import duckdb
 from PIL import Image
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 import conftest
 from driver import Viewer
@@ -128,8 +128,9 @@ def summary(viewer, profiles):
 def sql(viewer, profiles):
     text = "SELECT engine, opcode, count(*) AS n, sum(duration_ns)::BIGINT AS ns FROM Instruction GROUP BY ALL ORDER BY ns DESC LIMIT 12"
     viewer.page.goto(f"{viewer.base}/#/sql/attention?sql={text.replace(' ', '%20')}")
-    viewer.page.get_by_role("button", name="Run").click()
     viewer.page.locator("table tbody tr").first.wait_for()
+    expect(viewer.page.get_by_role("button", name="Run")).to_be_enabled()
+    viewer.page.get_by_text("AssemblyInstruction").first.wait_for()
 
 
 def take(browser, base, profiles, name, output):
