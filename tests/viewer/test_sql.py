@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 
 import pytest
 
@@ -97,3 +98,22 @@ def test_collectives_are_plotted_or_said_to_be_absent(with_sql, tables):
     assert drawn == sorted(float(row["t"]) for row in tables("reduce", sql))
     page.goto(f"{with_sql.base}/#/summary/attention")
     panel.get_by_text("no table CcOp").wait_for()
+
+
+def test_the_bandwidth_plotted_is_all_bytes_of_the_table(with_sql, tables):
+    """The question behind the plot, asked again: rates by stretches add up to what the table counted."""
+    page = with_sql.page
+    page.goto(f"{with_sql.base}/#/summary/attention")
+    page.get_by_role("region", name="Memory bandwidth").get_by_role("link", name="Query").click()
+    page.locator(".sql-result tbody tr").first.wait_for()
+    sql = page.get_by_label("SQL", exact=True).input_value()
+    width = int(re.search(r"stretch of (\d+) ns", sql).group(1))
+    script = """async (sql) => {
+        const body = JSON.stringify({ profile: "attention", sql, limit: 10000 });
+        const headers = { "content-type": "application/json" };
+        return (await (await fetch("api/v1/sql", { method: "POST", headers, body })).json()).rows;
+    }"""
+    rows = page.evaluate(script, sql)
+    for row in tables("attention", "select pcore_idx c, max(total_transfer_bytes) b from HbmUsage group by 1"):
+        drawn = sum(rate for core, _, rate in rows if core == row["c"]) * width / 1e9
+        assert drawn == pytest.approx(row["b"], rel=1e-6)
