@@ -172,6 +172,13 @@ static void test_refused_and_unknown(void **state)
     (void)world_free(w);
 }
 
+/* The spool's thread writes a loss down, so it may be told of before it is counted. */
+static bool has_lost_one(const struct world *w, const struct hook_client *c)
+{
+    (void)c;
+    return world_spool(w).lost.captures == 1;
+}
+
 /* A full disk under a job: a loss with its cause, nothing is left of it, and the next capture may come. */
 static void test_no_room_to_write(void **state)
 {
@@ -190,6 +197,7 @@ static void test_no_room_to_write(void **state)
     assert_true(world_until(w, &c, is_over, 3000));
     assert_string_equal(world_text(w, CAPTURES_FAILED), "lost (full): no room on the file system of the intake "
                                                         "directory: status 4, 0 bytes free");
+    assert_true(world_until(w, &c, has_lost_one, 3000));
     assert_int_equal(world_spool(w).lost_since_open[SPOOL_FULL].captures, 1);
     captures_get_counts(w->captures, &n);
     assert_int_equal(n.failed_by[CAPTURES_LOST], 1);
@@ -398,6 +406,7 @@ static void test_process_ends(void **state)
     assert_string_equal(m->trigger, "failure");
     assert_int_equal(m->files[0]->n_neff_sha256, 1);
     kymo__manifest__capture__free_unpacked(m, NULL);
+    assert_true(world_until(w, NULL, has_lost_one, 3000));
     struct spool_status s = world_spool(w);
     assert_int_equal(s.pending.captures, 1);
     assert_int_equal(s.lost_by_cause[SPOOL_INTERRUPTED].captures, 1);
@@ -536,6 +545,7 @@ static void test_process_ends_without_kymod(void **state)
     assert_int_equal(m->files[0]->n_neff_sha256, 1);
     assert_true(m->n_labels > 3);
     kymo__manifest__capture__free_unpacked(m, NULL);
+    assert_true(world_until(w, NULL, has_lost_one, 3000));
     struct spool_status s = world_spool(w);
     assert_int_equal(s.issued.captures, 2);
     assert_int_equal(s.lost_by_cause[SPOOL_INTERRUPTED].captures, 1);
