@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "collector/query/busy.h"
+#include "collector/query/packed.h"
 #include "collector/query/serve_request.h"
 
 #define OP_WIDTH_MAX 16384
@@ -64,6 +65,18 @@ int op_track_find(const struct serve_request *q, enum serve_kind kind, int64_t i
 /* The track of a kind with this label; NULL: none. */
 const struct serve_track *op_track_labelled(const struct serve_dir *d, enum serve_kind kind, const char *label,
                                             size_t n);
+
+/* Where events are, track by track, in an answer of "marks". Start with all but dir and packed zero; set kind and a
+ * NULL track before each statement. */
+struct op_marks {
+    const struct serve_dir *dir;
+    struct packed *packed;
+    enum serve_kind kind; /* that is being read */
+    const struct serve_track *track;
+    size_t number; /* of track in the answer */
+};
+/* A row for sql_run, ctx: op_marks: label of the track, start, end; rows of one track come together. */
+int op_marks_keep(void *ctx, const struct sql_cell *c, struct kymo_err *err);
 
 /* Part of the id of an operator's row (op_operators.c) with %09 and %25 as the characters they stand for; NULL: no
  * memory. */

@@ -189,44 +189,16 @@ static int answer_page(const struct search *s, struct kymo_err *err)
 
 /* Marks: where matches are on the tracks of a window */
 
-struct marks {
-    const struct search *search;
-    struct op_window w;
-    struct packed *packed;
-    enum serve_kind kind; /* that is being read */
-    const struct serve_track *track;
-    size_t number; /* of track in the answer */
-};
-
-static const struct packed_column mark_columns[] = {{"start", PACKED_I64}, {"end", PACKED_I64}};
-
-/* Rows come track by track. */
-static int keep_mark(void *ctx, const struct sql_cell *c, struct kymo_err *err)
-{
-    struct marks *m = ctx;
-    (void)err;
-    if (!m->track || strlen(m->track->label) != c[0].len || memcmp(m->track->label, c[0].text, c[0].len) != 0) {
-        m->track = op_track_labelled(serve_dir_of(m->search->q), m->kind, c[0].text, c[0].len);
-        if (m->track)
-            m->number = packed_track(m->packed, m->track->id, "marks", 0, mark_columns, 2);
-    }
-    if (m->track) {
-        packed_int(m->packed, m->number, 0, c[1].i);
-        packed_int(m->packed, m->number, 1, c[2].i);
-    }
-    return 0;
-}
-
 #define OF_TRANSFERS                                                                                                   \
     "packet_aggregation_id IN (SELECT id FROM k.\"DmaPacketAggregated\" WHERE end_ts >= $2 AND start_ts <= $3 AND "
 
 /* Packets match when their transfer does. */
-static int read_marks(struct marks *m, enum serve_kind kind, struct kymo_err *err)
+static int read_marks(const struct search *s, const struct op_window *w, enum serve_kind kind, struct op_marks *m,
+                      struct kymo_err *err)
 {
-    const struct search *s = m->search;
     bool packets = !s->in_packets && (kind == SERVE_KIND_dma_engine || kind == SERVE_KIND_dma_queue);
-    int64_t pixel = (m->w.to - m->w.from) / m->w.width;
-    const struct sql_bind binds[] = {s->value, SQL_INT(m->w.from), SQL_INT(m->w.to), SQL_INT(pixel > 0 ? pixel : 1)};
+    int64_t pixel = (w->to - w->from) / w->width;
+    const struct sql_bind binds[] = {s->value, SQL_INT(w->from), SQL_INT(w->to), SQL_INT(pixel > 0 ? pixel : 1)};
     struct kymo_buf b;
     kymo_buf_init(&b, SQL_MAX);
     m->kind = kind;
@@ -243,7 +215,7 @@ static int read_marks(struct marks *m, enum serve_kind kind, struct kymo_err *er
                             " ORDER BY track, s",
                             packets ? ")" : "");
     r = r < 0 ? kymo_err_set(err, r, "no memory for a statement")
-              : sql_run(serve_sql_of(s->q), (const char *)b.data, binds, 4, keep_mark, m, err);
+              : sql_run(serve_sql_of(s->q), (const char *)b.data, binds, 4, op_marks_keep, m, err);
     kymo_buf_done(&b);
     return r;
 }
@@ -254,13 +226,14 @@ static int answer_marks(const struct search *s, struct kymo_err *err)
                                  transfers[] = {SERVE_KIND_dma_engine, SERVE_KIND_dma_queue, SERVE_KIND_dma_transfer};
     bool dma = s->category == CATEGORY_DMA;
     size_t n = dma ? 3 : serve_dir_of(s->q)->has_split ? 2 : 1;
-    struct marks m = {.search = s};
+    struct op_window w;
+    struct op_marks m = {.dir = serve_dir_of(s->q)};
     struct packed *packed KYMO_CLEANUP(packed_freep) = NULL;
-    int r = op_window_read(s->q, true, &m.w, err);
-    if (r == 0 && !(m.packed = packed = packed_new(m.w.from, m.w.to, m.w.width)))
+    int r = op_window_read(s->q, true, &w, err);
+    if (r == 0 && !(m.packed = packed = packed_new(w.from, w.to, w.width)))
         r = kymo_err_set(err, -ENOMEM, "no memory for an answer");
     for (size_t i = 0; i < n && r == 0; i++)
-        r = read_marks(&m, dma ? transfers[i] : instructions[i], err);
+        r = read_marks(s, &w, dma ? transfers[i] : instructions[i], &m, err);
     return r < 0 ? r : serve_answer_packed(s->q, packed, err);
 }
 

@@ -195,34 +195,8 @@ static int read_lines(const char *text, struct kymo_buf *b, struct kymo_err *err
     return r < 0 ? kymo_err_set(err, -EINVAL, "lines is a list of at most %d lines, such as 3,5-7", CHOSEN_MAX) : 0;
 }
 
-struct marks {
-    struct serve_request *q;
-    struct packed *packed;
-    enum serve_kind kind;
-    const struct serve_track *track;
-    size_t number;
-};
-
-/* Rows come track by track. */
-static int keep_mark(void *ctx, const struct sql_cell *c, struct kymo_err *err)
-{
-    static const struct packed_column columns[] = {{"start", PACKED_I64}, {"end", PACKED_I64}};
-    struct marks *m = ctx;
-    (void)err;
-    if (!m->track || strlen(m->track->label) != c[0].len || memcmp(m->track->label, c[0].text, c[0].len) != 0) {
-        m->track = op_track_labelled(serve_dir_of(m->q), m->kind, c[0].text, c[0].len);
-        if (m->track)
-            m->number = packed_track(m->packed, m->track->id, "marks", 0, columns, 2);
-    }
-    if (m->track) {
-        packed_int(m->packed, m->number, 0, c[1].i);
-        packed_int(m->packed, m->number, 1, c[2].i);
-    }
-    return 0;
-}
-
-static int read_marks(struct marks *m, const char *file, const char *lines, const struct op_window *w,
-                      struct kymo_err *err)
+static int read_marks(struct serve_request *q, struct op_marks *m, const char *file, const char *lines,
+                      const struct op_window *w, struct kymo_err *err)
 {
     int64_t pixel = (w->to - w->from) / w->width;
     const struct sql_bind binds[] = {SQL_TEXT(file), SQL_TEXT(lines), SQL_INT(w->from), SQL_INT(w->to),
@@ -239,7 +213,7 @@ static int read_marks(struct marks *m, const char *file, const char *lines, cons
         " (start_ts - $3) // $5, CASE WHEN end_ts - start_ts >= $5 THEN r.id END ORDER BY track, s",
         serve_kinds[m->kind].name);
     m->track = NULL;
-    return text ? sql_run(serve_sql_of(m->q), text, binds, 5, keep_mark, m, err)
+    return text ? sql_run(serve_sql_of(q), text, binds, 5, op_marks_keep, m, err)
                 : kymo_err_set(err, -ENOMEM, "no memory for a statement");
 }
 
@@ -250,7 +224,7 @@ int op_source_events(struct serve_request *q, struct kymo_err *err)
     struct op_window w;
     struct kymo_buf lines;
     struct packed *packed KYMO_CLEANUP(packed_freep) = NULL;
-    struct marks m = {.q = q};
+    struct op_marks m = {.dir = serve_dir_of(q)};
     kymo_buf_init(&lines, 16u * CHOSEN_MAX);
     int r = op_window_read(q, true, &w, err);
     if (r == 0)
@@ -261,7 +235,7 @@ int op_source_events(struct serve_request *q, struct kymo_err *err)
         r = kymo_err_set(err, -ENOMEM, "no memory for an answer");
     for (size_t i = 0; i < (serve_dir_of(q)->has_split ? 2u : 1u) && r == 0; i++) {
         m.kind = shown[i];
-        r = read_marks(&m, file, (const char *)lines.data, &w, err);
+        r = read_marks(q, &m, file, (const char *)lines.data, &w, err);
     }
     kymo_buf_done(&lines);
     return r < 0 ? r : serve_answer_packed(q, packed, err);
