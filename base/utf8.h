@@ -28,4 +28,13 @@ static inline size_t kymo_utf8_sequence(const void *p, size_t n)
     return len;
 }
 
+/* Each byte that belongs to no sequence becomes '?', in place. NULs stay. */
+void kymo_utf8_mend(char *text, size_t n);
+
+/*
+ * For people's eyes: copies as much of the n bytes at text, up to a NUL, as fits into size - 1 bytes and ends it with a
+ * NUL. Sequences stay whole; control characters and what is no UTF-8 become '?'. size is at least 1.
+ */
+void kymo_utf8_copy_plain(char *out, size_t size, const char *text, size_t n);
+
 #endif

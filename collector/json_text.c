@@ -12,15 +12,10 @@ json_t *json_text(const char *s)
     if (sound)
         return sound;
     char *clean KYMO_FREE = kymo_strdup(s);
-    size_t left = clean ? strlen(clean) : 0;
-    for (char *at = clean; left > 0;) {
-        size_t len = kymo_utf8_sequence(at, left);
-        if (len == 0)
-            *at = '?';
-        at += len ? len : 1;
-        left -= len ? len : 1;
-    }
-    return clean ? json_string(clean) : NULL;
+    if (!clean)
+        return NULL;
+    kymo_utf8_mend(clean, strlen(clean));
+    return json_string(clean);
 }
 
 json_t *json_number(uint64_t n)

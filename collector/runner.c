@@ -38,26 +38,6 @@ struct runner {
     struct runner_report report;
 };
 
-/* What a child says is shown to people: no control characters, whole sequences only. */
-static void copy_printable(char *out, size_t max, const char *text)
-{
-    size_t n = 0, left = strlen(text);
-    while (left) {
-        size_t len = kymo_utf8_sequence(text, left);
-        bool shown = len && (unsigned char)*text >= 0x20 && *text != 0x7f;
-        if (n + (shown ? len : 1) >= max)
-            break;
-        if (shown)
-            memcpy(out + n, text, len);
-        else
-            out[n] = '?';
-        n += shown ? len : 1;
-        text += len ? len : 1;
-        left -= len ? len : 1;
-    }
-    out[n] = '\0';
-}
-
 static uint64_t get_u64(const json_t *object, const char *key)
 {
     json_int_t v = json_integer_value(json_object_get(object, key));
@@ -80,9 +60,9 @@ static void take_loss(struct runner_report *report, const json_t *line)
                        .has_emitted = json_is_integer(json_object_get(line, "emitted")),
                        .records = get_u64(line, "records"),
                        .emitted = get_u64(line, "emitted")};
-    copy_printable(l->stage, sizeof l->stage, stage);
-    copy_printable(l->ring, sizeof l->ring, ring);
-    copy_printable(l->cause, sizeof l->cause, cause);
+    kymo_utf8_copy_plain(l->stage, sizeof l->stage, stage, strlen(stage));
+    kymo_utf8_copy_plain(l->ring, sizeof l->ring, ring, strlen(ring));
+    kymo_utf8_copy_plain(l->cause, sizeof l->cause, cause, strlen(cause));
 }
 
 static void take_progress(struct runner_report *report, const char *text)
@@ -92,7 +72,7 @@ static void take_progress(struct runner_report *report, const char *text)
     const char *stage = json_string_value(json_object_get(line, "stage"));
     const char *reason = json_string_value(json_object_get(line, "reason"));
     if (event && !strcmp(event, "progress") && stage) {
-        copy_printable(report->stage, sizeof report->stage, stage);
+        kymo_utf8_copy_plain(report->stage, sizeof report->stage, stage, strlen(stage));
         report->done = get_u64(line, "done");
         report->total = get_u64(line, "total");
     } else if (event && !strcmp(event, "done")) {
@@ -105,7 +85,7 @@ static void take_progress(struct runner_report *report, const char *text)
         report->failed = true;
         report->code = (int)json_integer_value(json_object_get(line, "code"));
         report->offset = json_is_integer(offset) ? (int64_t)get_u64(line, "offset") : -1;
-        copy_printable(report->reason, sizeof report->reason, reason);
+        kymo_utf8_copy_plain(report->reason, sizeof report->reason, reason, strlen(reason));
     }
     json_decref(line);
 }
@@ -114,7 +94,7 @@ static void take_progress(struct runner_report *report, const char *text)
 static void take_words(struct runner_report *report, const char *text)
 {
     if (!report->failed && text[strspn(text, " \t\r")])
-        copy_printable(report->reason, sizeof report->reason, text);
+        kymo_utf8_copy_plain(report->reason, sizeof report->reason, text, strlen(text));
 }
 
 static void end_line(struct runner *r, struct line *l)

@@ -5,6 +5,8 @@
 
 #include "daemon/captures_internal.h"
 
+#include "base/utf8.h"
+
 #define MS_PER_S 1000ull
 
 /* A hook has one capture at a time; others wait for it. */
@@ -182,7 +184,7 @@ void captures_on_refused(void *ctx, struct rank *r, const struct kymo_hook_refus
     struct capture *p = m->id[0] ? captures_find(c, r, m->id) : NULL;
     if (!p || p->state >= CAPTURES_SAVED)
         return;
-    process_clean(m->text, sizeof m->text, text, sizeof text);
+    kymo_utf8_copy_plain(text, sizeof text, m->text, sizeof m->text);
     if (m->reason == KYMO_HOOK_REASON_ROOM && !p->is_listed)
         captures_lose_room(c, p, text);
     else if (*text && strcmp(text, hook_packet_reason(m->reason)) != 0)

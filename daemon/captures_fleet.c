@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/utf8.h"
 #include "daemon/captures_internal.h"
 #include "daemon/policy.h"
 
@@ -62,7 +63,7 @@ static struct captures_sent whose(const struct captures *c, const Kymo__Uplink__
     (void)snprintf(mark, sizeof mark, "-%s-r", c->host->name);
     const char *at = l->profile ? strstr(l->profile, mark) : NULL;
     if (at)
-        process_clean(l->profile, (size_t)(at - l->profile), s.job, sizeof s.job);
+        kymo_utf8_copy_plain(s.job, sizeof s.job, l->profile, (size_t)(at - l->profile));
     return s;
 }
 

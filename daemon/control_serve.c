@@ -1,7 +1,9 @@
 /* What a client of the control socket asks for. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
+#include "base/utf8.h"
 #include "daemon/control_internal.h"
 
 #define SECOND_MS 1000
@@ -72,7 +74,7 @@ static int tell(struct client *c, uint64_t request_id, const char *id, enum capt
         p.capture_id = id_copy;
     }
     if (text && *text) {
-        status_clean(text, text_copy, sizeof text_copy);
+        kymo_utf8_copy_plain(text_copy, sizeof text_copy, text, strlen(text));
         p.text = text_copy;
     }
     p.last = last;

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/utf8.h"
 #include "daemon/process.h"
 
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
@@ -19,7 +20,7 @@ static void read_boot_id(struct host *h)
     ssize_t n = fd >= 0 ? kymo_file_ops()->pread(fd, text, sizeof text - 1, 0) : 0;
     text[n > 0 ? n : 0] = '\0';
     text[strcspn(text, "\n")] = '\0';
-    process_clean(text, strlen(text), h->boot_id, sizeof h->boot_id);
+    kymo_utf8_copy_plain(h->boot_id, sizeof h->boot_id, text, strlen(text));
 }
 
 static void make_mark(struct host *h)
@@ -37,7 +38,7 @@ int host_read(const struct config *c, struct host *ret, struct kymo_err *err)
     *ret = (struct host){0};
     (void)gethostname(name, sizeof name - 1);
     const char *wanted = c->host ? c->host : name;
-    process_clean(wanted, strlen(wanted), ret->name, sizeof ret->name);
+    kymo_utf8_copy_plain(ret->name, sizeof ret->name, wanted, strlen(wanted));
     read_boot_id(ret);
     make_mark(ret);
     int r = sysfs_init(&ret->sysfs, c->sysfs, err);

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/utf8.h"
 #include "daemon/config.h"
 #include "daemon/host.h"
 #include "daemon/jobs_internal.h"
@@ -150,7 +151,7 @@ static void take_captured(struct rank *r, const struct kymo_hook_captured *m)
 static void take_refused(struct rank *r, const struct kymo_hook_refused *m)
 {
     char text[sizeof m->text];
-    process_clean(m->text, sizeof m->text, text, sizeof text);
+    kymo_utf8_copy_plain(text, sizeof text, m->text, sizeof m->text);
     if (!m->id[0]) {
         (void)snprintf(r->reason, sizeof r->reason, "%s: %s", hook_packet_reason(m->reason), text);
         say_limited(&r->jobs->say, KYMO_LOG_WARNING, "job %s, process %d is not armed: %s", r->who.job, (int)r->who.pid,

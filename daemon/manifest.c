@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/utf8.h"
 
 #define MODEL_PREFIX "model-"
 
@@ -210,9 +211,10 @@ void manifest_read_rank(const Kymo__Manifest__Capture *m, struct rank *r)
     for (size_t i = 0; i < m->n_files; i++)
         read_model(r, m->files[i]);
     if (m->runtime_version)
-        process_clean(m->runtime_version, strlen(m->runtime_version), r->runtime_version, sizeof r->runtime_version);
+        kymo_utf8_copy_plain(r->runtime_version, sizeof r->runtime_version, m->runtime_version,
+                             strlen(m->runtime_version));
     if (m->job)
-        process_clean(m->job, strlen(m->job), r->who.job, sizeof r->who.job);
+        kymo_utf8_copy_plain(r->who.job, sizeof r->who.job, m->job, strlen(m->job));
     r->who.rank_known = m->has_rank;
     r->who.rank = m->rank;
 }

@@ -67,25 +67,6 @@ static const char *const starters[] = {"systemd",
                                        "dumb-init",
                                        "ctest"};
 
-void process_clean(const char *text, size_t len, char *out, size_t n)
-{
-    size_t used = 0;
-    for (size_t i = 0; i < len && text[i];) {
-        size_t seq = kymo_utf8_sequence(text + i, len - i);
-        bool good = seq > 0 && !(seq == 1 && ((unsigned char)text[i] < ' ' || text[i] == 0x7f));
-        size_t take = good ? seq : 1;
-        if (used + take >= n)
-            break;
-        if (good)
-            memcpy(out + used, text + i, take);
-        else
-            out[used] = '?';
-        used += take;
-        i += take;
-    }
-    out[used] = '\0';
-}
-
 const char *process_label(const struct process *p, const char *key)
 {
     for (size_t i = 0; i < p->nlabels; i++)
@@ -102,7 +83,7 @@ static void set_label(struct process *p, const char *key, const char *value, siz
     if (n == 0 || i == PROCESS_LABELS_MAX)
         return;
     p->labels[i].key = key;
-    process_clean(value, n, p->labels[i].value, sizeof p->labels[i].value);
+    kymo_utf8_copy_plain(p->labels[i].value, sizeof p->labels[i].value, value, n);
     if (i == p->nlabels)
         p->nlabels++;
 }
@@ -178,7 +159,7 @@ static int read_stat(pid_t pid, struct stat_line *ret)
     const char *open = strchr(text, '('), *close = strrchr(text, ')');
     if (!open || !close || close < open)
         return -ESRCH;
-    process_clean(open + 1, (size_t)(close - open - 1), ret->comm, sizeof ret->comm);
+    kymo_utf8_copy_plain(ret->comm, sizeof ret->comm, open + 1, (size_t)(close - open - 1));
     if (sscanf(close + 1, " %*c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
                &ret->ppid, &ret->start) != 2)
         return -ESRCH;

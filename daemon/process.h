@@ -52,9 +52,6 @@ void process_set_label(struct process *p, const char *key, const char *value);
  */
 void process_read_environ(struct process *p, const char *text, size_t n);
 
-/* Copies at most n - 1 bytes as far as they are valid UTF-8 without control characters; others become "?". */
-void process_clean(const char *text, size_t len, char *out, size_t n);
-
 /* "2", "0-3", "0,2-4": numbers below max, as NEURON_RT_VISIBLE_CORES lists them. Returns how many; 0: not understood.
  */
 size_t process_parse_cores(const char *text, uint32_t *cores, size_t max);

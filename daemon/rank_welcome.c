@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/utf8.h"
 #include "daemon/jobs_internal.h"
 #include "daemon/policy.h"
 
@@ -181,8 +182,8 @@ void rank_welcome(struct rank *r, struct hook_session *s, const struct kymo_hook
     r->came_again = (h->flags & KYMO_HOOK_HELLO_AGAIN) != 0;
     if (!r->came_again)
         rank_forget_models(r);
-    process_clean(h->program, sizeof h->program, r->program, sizeof r->program);
-    process_clean(h->hook_version, sizeof h->hook_version, r->hook_version, sizeof r->hook_version);
+    kymo_utf8_copy_plain(r->program, sizeof r->program, h->program, sizeof h->program);
+    kymo_utf8_copy_plain(r->hook_version, sizeof r->hook_version, h->hook_version, sizeof h->hook_version);
     hook_session_set_data(s, r);
     r->waits_for_reader = true;
     (void)uv_timer_start(&r->timer, on_slow, FIRST_ANSWER_MS, 0);

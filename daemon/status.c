@@ -50,26 +50,6 @@ static void *take(struct status *s, size_t n)
     return p;
 }
 
-void status_clean(const char *from, char *to, size_t size)
-{
-    size_t left = strlen(from), n = 0;
-    while (left > 0) {
-        size_t step = kymo_utf8_sequence(from, left);
-        bool plain = step > 1 || (step == 1 && (unsigned char)*from >= 0x20 && *from != 0x7f);
-        if (n + (plain ? step : 1) >= size)
-            break;
-        if (plain)
-            memcpy(to + n, from, step);
-        else
-            to[n] = '?';
-        n += plain ? step : 1;
-        step = step ? step : 1;
-        from += step;
-        left -= step;
-    }
-    to[n] = '\0';
-}
-
 /* A clean copy of at most max bytes; NULL for nothing. */
 static char *text(struct status *s, const char *from, size_t max)
 {
@@ -79,7 +59,7 @@ static char *text(struct status *s, const char *from, size_t max)
     n = n < max ? n : max;
     char *to = take(s, n + 1);
     if (to)
-        status_clean(from, to, n + 1);
+        kymo_utf8_copy_plain(to, n + 1, from, strlen(from));
     return to;
 }
 

@@ -35,9 +35,6 @@ int status_make(const struct status_sources *sources, const char *job, struct st
 struct status *status_free(struct status *s); /* NULL is fine; returns NULL */
 Kymo__Control__StatusReply *status_message(struct status *s);
 
-/* Copies at most size - 1 bytes as valid UTF-8; control characters and what is no UTF-8 become "?". */
-void status_clean(const char *from, char *to, size_t size);
-
 const char *status_link_state(enum outbox_link l);
 
 #endif

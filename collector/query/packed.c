@@ -229,11 +229,7 @@ static json_t *text_json(const char *text, size_t n)
     if (!clean)
         return NULL;
     memcpy(clean, text, n); /* with its NULs, if it has any */
-    for (size_t at = 0, len; at < n; at += len ? len : 1) {
-        len = kymo_utf8_sequence(clean + at, n - at);
-        if (len == 0)
-            clean[at] = '?';
-    }
+    kymo_utf8_mend(clean, n);
     return json_stringn(clean, n);
 }
 

@@ -53,8 +53,44 @@ static void test_refused(void **state)
         assert_int_equal(kymo_utf8_sequence(bad[i], strlen(bad[i])), 0);
 }
 
+static void test_mend(void **state)
+{
+    (void)state;
+    char text[] = "a\0\xff\xc3\xa9\xe2\x82";
+    kymo_utf8_mend(text, sizeof text - 1);
+    assert_memory_equal(text, "a\0?\xc3\xa9??", sizeof text);
+}
+
+static void test_copy_plain(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *want;
+        size_t size;
+    } cases[] = {{"plain", "plain", 6},
+                 {"plain", "plai", 5},
+                 {"", "", 1},
+                 {"x", "", 1},
+                 {"a\x1b[m\x7f\n", "a?[m??", 9},
+                 {"\xc3\xa9\xc3", "\xc3\xa9?", 9},
+                 {"a\xe2\x82\xac", "a", 4}, /* a sequence that does not fit is left out whole */
+                 {"a\xe2\x82\xac", "a\xe2\x82\xac", 5}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char out[16];
+        memset(out, 'z', sizeof out);
+        kymo_utf8_copy_plain(out, cases[i].size, cases[i].text, strlen(cases[i].text));
+        assert_string_equal(out, cases[i].want);
+    }
+    char out[8];
+    kymo_utf8_copy_plain(out, sizeof out, "ab\0cd", 5);
+    assert_string_equal(out, "ab");
+    kymo_utf8_copy_plain(out, sizeof out, "\xe2\x82\xac", 2);
+    assert_string_equal(out, "??");
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_code_points), cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_code_points), cmocka_unit_test(test_refused),
+                                       cmocka_unit_test(test_mend), cmocka_unit_test(test_copy_plain)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
