@@ -1,6 +1,7 @@
 #include "pipeline/lod/lod.h"
 
 #include <errno.h>
+#include <stdbool.h>
 
 #include "base/alloc.h"
 #include "pipeline/spill/spill.h"
@@ -16,14 +17,15 @@ struct level {
 
 struct lod {
     struct level levels[LOD_LEVELS_MAX];
-    unsigned count;
+    unsigned count, least;
     size_t tracks;
+    uint64_t events;
     int64_t *covered; /* by track: the greatest end so far */
 };
 
 struct lod_plan lod_plan(int64_t duration, uint64_t densest)
 {
-    struct lod_plan p = {.levels = 1};
+    struct lod_plan p = {.levels = 1, .least = LOD_LEAST};
     uint64_t span = duration > 0 ? (uint64_t)duration : 1, events = densest ? densest : 1;
     uint64_t wanted = span / events + 1 > UINT64_MAX / LOD_DENSITY ? span : (span / events + 1) * LOD_DENSITY;
     int64_t width = 1;
@@ -44,6 +46,7 @@ int lod_open(const char *dir, const struct lod_plan *plan, size_t tracks, struct
     if (!l)
         return kymo_err_set(err, -ENOMEM, "no memory for levels of detail");
     l->count = plan->levels;
+    l->least = plan->least;
     l->tracks = tracks;
     l->covered = KYMO_NEW_ARRAY(int64_t, tracks + 1);
     int r = l->covered ? 0 : kymo_err_set(err, -ENOMEM, "no memory for %zu tracks", tracks);
@@ -153,7 +156,13 @@ int lod_add(struct lod *l, const struct lod_event *e, struct kymo_err *err)
     };
     if (e->end > *covered && e->end > e->begin)
         *covered = e->end;
+    l->events++;
     return put(l, 0, &row, err);
+}
+
+static bool is_kept(const struct lod *l, unsigned number)
+{
+    return number + 1 == l->count || spill_count(l->levels[number].done) * l->least <= l->events;
 }
 
 int lod_finish(struct lod *l, lod_sink sink, void *ctx, struct kymo_err *err)
@@ -163,8 +172,9 @@ int lod_finish(struct lod *l, lod_sink sink, void *ctx, struct kymo_err *err)
         struct spill_reader reader = {0};
         const void *next;
         r = close_bucket(l, i, err);
-        if (r == 0)
-            r = spill_seal(l->levels[i].done, err);
+        if (r < 0 || !is_kept(l, i))
+            continue;
+        r = spill_seal(l->levels[i].done, err);
         if (r == 0)
             r = spill_reader_init(&reader, l->levels[i].done, err);
         while (r == 0 && (r = spill_reader_next(&reader, &next, err)) > 0)

@@ -14,12 +14,14 @@
 
 #define LOD_LEVELS_MAX 16
 #define LOD_STEP 4       /* a level's bucket against the one below */
-#define LOD_DENSITY 16   /* events in a bucket of the finest level, on the densest track, on average */
+#define LOD_DENSITY 4    /* events in a bucket of the finest level, on the densest track, on average */
+#define LOD_LEAST 4      /* events per row: a fine level with fewer says little that its events do not */
 #define LOD_COARSEST 256 /* the coarsest level has at most this many buckets */
 
 struct lod_plan {
     int64_t width[LOD_LEVELS_MAX]; /* ns; the finest is a power of two */
     unsigned levels;               /* at least 1 */
+    unsigned least;                /* a level with fewer events per row is left out, but for the coarsest */
 };
 /* densest: events on the densest track, as far as known. */
 struct lod_plan lod_plan(int64_t duration, uint64_t densest);
@@ -48,7 +50,7 @@ struct lod *lod_free(struct lod *l);
 /* An event that starts before its predecessor counts for the predecessor's bucket. */
 int lod_add(struct lod *l, const struct lod_event *e, struct kymo_err *err) KYMO_MUST_CHECK;
 typedef int (*lod_sink)(void *ctx, unsigned level, const struct lod_row *row, struct kymo_err *err);
-/* Hands out all rows, the finest level first. Nothing may be added afterwards. */
+/* Hands out the rows of all levels that the plan keeps, the finest first. Nothing may be added afterwards. */
 int lod_finish(struct lod *l, lod_sink sink, void *ctx, struct kymo_err *err) KYMO_MUST_CHECK;
 
 #endif

@@ -87,7 +87,7 @@ static int make_names(struct table *t, enum kind k, size_t tracks, size_t labels
         return kymo_err_set(err, -ENOMEM, "no memory for the names of %zu tracks", tracks);
     for (size_t i = 0; i <= labels; i++)
         n->operators[i] = PARQUET_NULL;
-    struct lod_plan plan = {.levels = t->plan.levels - t->base[k]};
+    struct lod_plan plan = {.levels = t->plan.levels - t->base[k], .least = t->plan.least};
     for (unsigned i = 0; i < plan.levels; i++)
         plan.width[i] = t->plan.width[t->base[k] + i];
     return lod_open(t->j->dir, &plan, tracks, &t->lods[k], err);

@@ -37,13 +37,13 @@ static int keep(void *ctx, unsigned level, const struct lod_row *row, struct kym
 static void test_plan(void **state)
 {
     (void)state;
-    struct lod_plan p = lod_plan(1000000, 1000); /* 1,000 ns each, 16 in a bucket: 16,016 ns, up to a power of two */
-    assert_int_equal(p.width[0], 16384);
-    assert_int_equal(p.levels, 1); /* 61 buckets */
+    struct lod_plan p = lod_plan(1000000, 1000); /* 1,000 ns each, 4 in a bucket: 4,004 ns, up to a power of two */
+    assert_int_equal(p.width[0], 4096);
+    assert_int_equal(p.levels, 1); /* 244 buckets */
     p = lod_plan(1000000000, 1000000);
-    assert_int_equal(p.width[0], 16384); /* 61,035 buckets, then 15,258, 3,814, 953, 238 */
-    assert_int_equal(p.levels, 5);
-    assert_int_equal(p.width[4], 16384 * 256);
+    assert_int_equal(p.width[0], 4096); /* 244,140 buckets, then 61,035, 15,258, 3,814, 953, 238 */
+    assert_int_equal(p.levels, 6);
+    assert_int_equal(p.width[5], 4096 * 1024);
     p = lod_plan(0, 0);
     assert_int_equal(p.levels, 1);
     p = lod_plan(INT64_MAX, 1);
@@ -154,14 +154,18 @@ static void test_random(void **state)
                                        .track = (uint32_t)(rand() % TRACKS),
                                        .label = (uint32_t)(rand() % 5)};
     }
-    const struct lod_plan plan = lod_plan(at, EVENTS / TRACKS);
+    const struct lod_plan plan = lod_plan(at, EVENTS); /* a level too fine for three tracks, and one above it */
     struct lod *l = NULL;
     assert_int_equal(lod_open(*state, &plan, TRACKS, &l, NULL), 0);
     for (size_t i = 0; i < EVENTS; i++)
         assert_int_equal(lod_add(l, &events[i], NULL), 0);
     assert_int_equal(lod_finish(l, keep, f, NULL), 0);
     for (unsigned level = 0; level < plan.levels; level++)
-        check_level(f, level, events, plan.width[level]);
+        if (f->count[level])
+            check_level(f, level, events, plan.width[level]);
+    for (unsigned level = 0; level + 1 < plan.levels; level++)
+        assert_true(f->count[level] * LOD_LEAST <= EVENTS);
+    assert_true(f->count[0] == 0 && f->count[plan.levels - 1] > 0);
     lod_free(l);
     kymo_free(f);
 }
