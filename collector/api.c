@@ -12,6 +12,8 @@
 static const struct http_route routes[] = {
     {"GET", "/api/v1/profiles", api_get_profiles},
     {"GET", "/api/v1/profiles/{name}", api_get_profile},
+    {"DELETE", "/api/v1/profiles/{name}", api_delete_profile},
+    {"PUT", "/api/v1/profiles/{name}/pin", api_put_pin},
     {"POST", "/api/v1/profiles/{name}/reprocess", api_post_reprocess_profile},
     {"POST", "/api/v1/reprocess", api_post_reprocess},
     {"GET", "/api/v1/captures", api_get_captures},
@@ -63,6 +65,7 @@ int api_new(const char *data_path, const struct api_source *source, struct api *
         return kymo_err_set(err, -ENOMEM, "no memory for the API");
     a->source = *source;
     a->query.find = find_profile;
+    a->query.manages = source->remove != NULL;
     int r = catalog_open(path, true, &a->catalog, err);
     if (r == 0)
         *ret = KYMO_TAKE(a);

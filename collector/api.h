@@ -71,11 +71,18 @@ struct api_source {
     void (*reprocess)(void *ctx, const struct api_reprocess *what, struct http_request *request);
     /* Asks the daemons; api_captured follows when all have answered, or have had their time. */
     void (*capture)(void *ctx, const struct api_capture_request *what, struct http_request *request);
+    /* Removes a profile for good, for this user; api_removed follows. NULL: this store cannot be changed. */
+    void (*remove)(void *ctx, const char *profile, const char *user, struct http_request *request);
+    /* Pins one, or lets go of it; api_pinned follows. NULL likewise. */
+    void (*pin)(void *ctx, const char *profile, bool pinned, struct http_request *request);
     void *ctx;
 };
 
 /* err NULL: n profiles were queued. -ENOENT, -EINVAL (its state), -EBUSY, -ENOSPC, ... */
 void api_reprocessed(struct http_request *request, uint64_t n, const struct kymo_err *err);
+/* err NULL: it is done. -ENOENT, -EALREADY, -EPERM, -EBUSY, ... */
+void api_removed(struct http_request *request, const struct kymo_err *err);
+void api_pinned(struct http_request *request, bool pinned, const struct kymo_err *err);
 /* err NULL: the answers of n hosts, maybe none. */
 void api_captured(struct http_request *request, const struct api_capture_answer *answers, size_t n,
                   const struct kymo_err *err);

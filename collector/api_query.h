@@ -12,6 +12,7 @@
 struct api_query {
     struct query_pool *pool;               /* NULL: none */
     struct viewer_store *store;            /* what users keep; NULL: nothing */
+    bool manages;                          /* profiles can be uploaded, removed, pinned */
     const char *framework_root, *nki_root; /* folders of source texts; NULL: none */
     /* The directory of a profile, absolute, as fresh memory. -ENOENT; -EALREADY: it is not ready. */
     int (*find)(struct api_query *q, const char *name, char **ret_dir, struct kymo_err *err);

@@ -172,9 +172,11 @@ static void ask(const struct api_query *a, struct http_request *q, enum act act,
 void api_get_user(void *ctx, struct http_request *q)
 {
     static const char *const none[] = {NULL};
-    (void)ctx;
+    const struct api_query *a = ctx;
     if (api_params_known(q, none))
-        http_answer_json(q, 200, json_pack("{s:o, s:b}", "user", json_text(http_user(q)), "login", http_has_login(q)));
+        http_answer_json(q, 200,
+                         json_pack("{s:o, s:b, s:b}", "user", json_text(http_user(q)), "login", http_has_login(q),
+                                   "manages", a->manages));
 }
 
 #define X(name, max)                                                                                                   \

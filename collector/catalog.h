@@ -23,7 +23,7 @@
 #include "collector/loss.h"
 #include "proto/manifest_check.h"
 
-#define CATALOG_SCHEMA_VERSION 6
+#define CATALOG_SCHEMA_VERSION 7
 
 #define CATALOG_PARENT                                                                                                 \
     "ranks:" /* before the request: what a parent has for a capture's id, and no capture can have                      \
@@ -70,7 +70,9 @@ struct catalog_profile {
     uint64_t records, tables, bytes; /* of what is published; records 0: not known */
     char fleet[16]; /* its rows of fleet tables: "" (none yet), waiting, working, ready, failed, gone */
     char fleet_reason[KYMO_ERR_TEXT_MAX];
-    int64_t captured_ns; /* when the capture began, else when it was received */
+    int64_t captured_ns;               /* when the capture began, else when it was received */
+    char owner[MANIFEST_TEXT_MAX + 1]; /* the user who uploaded its capture; "": a host sent it */
+    bool pinned;                       /* is not to be removed */
 };
 
 /* What a processor made. */
@@ -99,6 +101,8 @@ int catalog_forget(struct catalog *c, const char *capture, struct kymo_err *err)
  * noted. 0: it is not, and nothing is set. */
 int catalog_receiving_source(struct catalog *c, const char *capture, char ret_source[static MANIFEST_TEXT_MAX + 1],
                              int64_t *ret_ns, struct kymo_err *err) KYMO_MUST_CHECK;
+/* Whose upload a capture is. */
+int catalog_own(struct catalog *c, const char *capture, const char *user, struct kymo_err *err) KYMO_MUST_CHECK;
 /* 1: received, 0: not. */
 int catalog_has_capture(struct catalog *c, const char *capture, struct kymo_err *err) KYMO_MUST_CHECK;
 
@@ -139,6 +143,12 @@ int catalog_find(struct catalog *c, const char *profile, struct catalog_profile 
  * returned. */
 int catalog_list(struct catalog *c, const char *capture, int (*each)(void *ctx, const struct catalog_profile *p),
                  void *ctx, struct kymo_err *err) KYMO_MUST_CHECK;
+/* -ENOENT: no such profile. */
+int catalog_pin(struct catalog *c, const char *profile, bool pinned, struct kymo_err *err) KYMO_MUST_CHECK;
+/* Its capture has no other profile: 1, else 0. */
+int catalog_is_alone(struct catalog *c, const char *profile, struct kymo_err *err) KYMO_MUST_CHECK;
+/* Forgets a profile, whatever its state, and its capture with the last of its profiles; all or nothing. */
+int catalog_remove(struct catalog *c, const char *profile, struct kymo_err *err) KYMO_MUST_CHECK;
 /* Captures with their state: the least far of their profiles, failed before ready; ready without any; or "receiving".
  */
 struct catalog_capture {

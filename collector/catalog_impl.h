@@ -30,12 +30,12 @@ void catalog_text(sqlite3_stmt *s, int column, char *out, size_t n);
 int catalog_step(struct catalog *c, sqlite3_stmt *s, struct kymo_err *err) KYMO_MUST_CHECK;
 
 /* A profile's columns, from profiles p and captures c, and what they are read with. */
-#define CATALOG_PROFILE_COLUMNS_N 30
+#define CATALOG_PROFILE_COLUMNS_N 32
 #define CATALOG_PROFILE_COLUMNS                                                                                        \
     "p.name, p.capture, p.file, p.file_index, p.vnc, p.file_size, c.job, c.host, c.rank, p.state, p.reason,"           \
     " coalesce(p.file_offset,-1), p.stage, p.done, p.total, p.attempts, p.received_ns, p.queued_ns, p.started_ns,"     \
     " p.finished_ns, p.processor, p.schema_version, p.records, p.tables, p.bytes, c.kind='ranks', c.request, p.fleet," \
-    " p.fleet_reason, coalesce(nullif(c.start_unix_ns, 0), c.received_ns)"
+    " p.fleet_reason, coalesce(nullif(c.start_unix_ns, 0), c.received_ns), c.owner, p.pinned"
 /* The same for captures, from captures c and capture_states s. */
 #define CATALOG_CAPTURE_COLUMNS_N 19
 #define CATALOG_CAPTURE_COLUMNS                                                                                        \

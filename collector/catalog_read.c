@@ -51,6 +51,8 @@ void catalog_read_profile(sqlite3_stmt *s, struct catalog_profile *p)
     catalog_text(s, 27, p->fleet, sizeof p->fleet);
     catalog_text(s, 28, p->fleet_reason, sizeof p->fleet_reason);
     p->captured_ns = sqlite3_column_int64(s, 29);
+    catalog_text(s, 30, p->owner, sizeof p->owner);
+    p->pinned = sqlite3_column_int(s, 31) != 0;
 }
 
 int catalog_step(struct catalog *c, sqlite3_stmt *s, struct kymo_err *err)

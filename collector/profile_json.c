@@ -42,6 +42,8 @@ json_t *profile_json(const char *data_path, const struct catalog_profile *p)
     json_put(o, "vnc", json_number(p->vnc), !p->is_parent);
     json_put(o, "fleet", json_text(p->fleet), *p->fleet);
     json_put(o, "fleet_reason", json_text(p->fleet_reason), *p->fleet_reason);
+    json_put(o, "owner", json_text(p->owner), *p->owner);
+    json_put(o, "pinned", json_true(), p->pinned);
     put_outcome(o, p);
     return o;
 }

@@ -193,6 +193,25 @@ int raw_store_discard(struct raw_store *s, const char *id, struct kymo_err *err)
     return place ? kymo_file_remove_tree(place, err) : raw_no_memory(err);
 }
 
+int raw_store_remove(struct raw_store *s, const char *id, struct kymo_err *err)
+{
+    if (!manifest_is_id(id))
+        return kymo_err_set(err, -EINVAL, "\"%.64s\" is no capture id", id);
+    char *published KYMO_FREE = kymo_asprintf("%s/%s", s->captures, id);
+    char *place KYMO_FREE = kymo_asprintf("%s/%s", s->incoming, id);
+    if (!published || !place)
+        return raw_no_memory(err);
+    if (!raw_exists(published))
+        return 0;
+    /* Without tree/ in it, that place is nobody's after a crash (recover_one). */
+    int r = kymo_file_remove_tree(place, err);
+    if (r == 0)
+        r = kymo_file_rename(published, place, err);
+    if (r == 0)
+        r = kymo_file_sync_dir(s->captures, err);
+    return r < 0 ? r : kymo_file_remove_tree(place, err);
+}
+
 int raw_check_room(const struct raw_store *s, uint64_t need, struct kymo_err *err)
 {
     struct statvfs v;

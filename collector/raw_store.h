@@ -64,6 +64,12 @@ int raw_store_incoming_usage(const struct raw_store *s, const char *id, struct r
 /* What receiving a capture comes to at most: 0 when it is published; NEFFs that are here take nothing. */
 uint64_t raw_store_need(const struct raw_store *s, const Kymo__Manifest__Capture *m);
 
+/*
+ * Removes a published capture; NEFFs stay, since others may be of them. It goes as a whole: what a crash leaves of it
+ * goes at the next raw_store_open. One that is not there is fine.
+ */
+int raw_store_remove(struct raw_store *s, const char *id, struct kymo_err *err) KYMO_MUST_CHECK;
+
 /* Gives up what was received of a capture; never touches published ones. */
 int raw_store_discard(struct raw_store *s, const char *id, struct kymo_err *err) KYMO_MUST_CHECK;
 

@@ -237,6 +237,14 @@ static void get_profile(void *ctx, struct http_request *q)
         http_answer_error(q, 404, "not_found", "there is no profile of this name");
 }
 
+static void refuse_change(void *ctx, struct http_request *q)
+{
+    (void)ctx;
+    http_answer_error(q, 501, "unsupported",
+                      "this page shows directories as they are (kymo view) and changes nothing: "
+                      "uploads and deleting need a collector (kymo-collector --data-path DIR)");
+}
+
 static void get_page(void *ctx, struct http_request *q)
 {
     const struct view *v = ctx;
@@ -254,6 +262,8 @@ static void get_asset(void *ctx, struct http_request *q)
 static const struct http_route routes[] = {
     {"GET", "/api/v1/profiles", get_profiles},
     {"GET", "/api/v1/profiles/{name}", get_profile},
+    {"DELETE", "/api/v1/profiles/{name}", refuse_change},
+    {"PUT", "/api/v1/profiles/{name}/pin", refuse_change},
     API_STORE_ROUTES API_QUERY_ALONE_ROUTES API_QUERIES(API_QUERY_ROUTE){"GET", "/", get_page},
     {"GET", "/{file}", get_page},
     {"GET", "/assets/{file}", get_asset},

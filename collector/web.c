@@ -16,6 +16,7 @@
 #include "collector/api_store.h"
 #include "collector/page_files.h"
 #include "collector/query_pool.h"
+#include "collector/web_store.h"
 
 #define TOKEN_MAX 65536
 #define ANSWER_MS                                                                                                      \
@@ -105,66 +106,22 @@ static void on_hosts(void *ctx, void (*each)(void *each_ctx, const struct api_ho
     receiver_hosts(w->receiver, on_host, &e);
 }
 
-struct reprocess_job {
-    struct store_job job; /* first */
-    struct http_request *request;
-    char name[MANIFEST_PROFILE_NAME_MAX + 1]; /* of a profile or a capture */
-    bool capture, failed;
-    int n;
-    struct kymo_err err;
-};
-
-/* One that waits will be made anyway. */
-static int queue_one(struct catalog *c, const char *name, struct kymo_err *err)
-{
-    struct catalog_profile p;
-    int r = catalog_find(c, name, &p, err);
-    if (r == 0 && p.state != CATALOG_QUEUED)
-        r = catalog_queue(c, name, err);
-    return r < 0 ? r : 1;
-}
-
-static bool reprocess_run(struct store_job *job, struct store_thread *t)
-{
-    struct reprocess_job *j = (struct reprocess_job *)job;
-    struct catalog *c = store_thread_store(t)->catalog;
-    if (store_thread_is_stopping(t))
-        j->n = kymo_err_set(&j->err, -EBUSY, "the collector is being stopped");
-    else if (j->capture || j->failed)
-        j->n = catalog_queue_all(c, j->failed ? NULL : j->name, &j->err);
-    else
-        j->n = queue_one(c, j->name, &j->err);
-    store_thread_wake_work(t);
-    return true;
-}
-
-static void reprocess_done(struct store_job *job)
-{
-    struct reprocess_job *j = (struct reprocess_job *)job;
-    api_reprocessed(j->request, j->n > 0 ? (uint64_t)j->n : 0, j->n < 0 ? &j->err : NULL);
-    kymo_free(j);
-}
-
 static void on_reprocess(void *ctx, const struct api_reprocess *what, struct http_request *request)
 {
     const struct web *w = ctx;
-    struct kymo_err err = {0};
-    const char *name = what->profile ? what->profile : what->capture ? what->capture : "";
-    struct reprocess_job *j = KYMO_NEW(struct reprocess_job);
-    if (!j || strlen(name) >= sizeof j->name) {
-        (void)(j ? kymo_err_set(&err, -ENOENT, "there is no profile of such a name")
-                 : kymo_err_set(&err, -ENOMEM, "no memory for the request"));
-        kymo_free(j);
-        api_reprocessed(request, 0, &err);
-        return;
-    }
-    j->job.run = reprocess_run;
-    j->job.done = reprocess_done;
-    j->request = request;
-    j->capture = what->capture != NULL;
-    j->failed = what->failed;
-    memcpy(j->name, name, strlen(name) + 1);
-    store_thread_post(w->store, &j->job);
+    web_store_reprocess(w->store, what, request);
+}
+
+static void on_remove(void *ctx, const char *profile, const char *user, struct http_request *request)
+{
+    const struct web *w = ctx;
+    web_store_remove(w->store, profile, user, request);
+}
+
+static void on_pin(void *ctx, const char *profile, bool pinned, struct http_request *request)
+{
+    const struct web *w = ctx;
+    web_store_pin(w->store, profile, pinned, request);
 }
 
 static int copy_answer(struct api_capture_answer *to, const struct receiver_answer *from)
@@ -321,8 +278,13 @@ static int start(struct web *w, uv_loop_t *loop, struct net *net, const struct c
                  struct kymo_err *err)
 {
     int r = open_tls(v, &w->tls, err);
-    const struct api_source source = {
-        .figures = on_figures, .hosts = on_hosts, .reprocess = on_reprocess, .capture = on_capture, .ctx = w};
+    const struct api_source source = {.figures = on_figures,
+                                      .hosts = on_hosts,
+                                      .reprocess = on_reprocess,
+                                      .capture = on_capture,
+                                      .remove = on_remove,
+                                      .pin = on_pin,
+                                      .ctx = w};
     if (r == 0)
         r = api_new(w->data_path, &source, &w->api, err);
     if (r == 0)

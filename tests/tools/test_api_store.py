@@ -78,7 +78,7 @@ def test_too_much_is_refused(server):
 def test_each_user_has_his_own(guarded):
     assert guarded.request("PUT", "/api/v1/tags/t", {"value": ["a"]}, bearer(ANN))[0] == 200
     assert guarded.request("GET", "/api/v1/tags/t", headers=bearer(BOB))[0] == 404
-    assert guarded.request("GET", "/api/v1/user", headers=bearer(BOB))[2] == {"user": "bob", "login": False}
+    assert guarded.request("GET", "/api/v1/user", headers=bearer(BOB))[2] == {"user": "bob", "login": False, "manages": False}
     assert guarded.request("GET", "/api/v1/tags/t", headers=bearer(ANN))[2]["value"] == ["a"]
 
 
@@ -107,7 +107,7 @@ def test_login_and_logout(guarded):
     assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie.split("; ")) and "Secure" not in cookie
     assert ANN not in cookie
     pair = cookie.split(";")[0]
-    assert guarded.request("GET", "/api/v1/user", headers={"Cookie": "x=y; " + pair})[2] == {"user": "ann", "login": True}
+    assert guarded.request("GET", "/api/v1/user", headers={"Cookie": "x=y; " + pair})[2] == {"user": "ann", "login": True, "manages": False}
     own = f"http://127.0.0.1:{guarded.port}"
     put = ("PUT", "/api/v1/tags/u", {"value": []})
     # A browser says where a request that changes something comes from; one that does not say is none of ours.
@@ -146,5 +146,5 @@ def test_cookies_that_were_made_up(guarded):
 def test_without_tokens_there_is_no_login(server):
     assert login(server, ANN)[0] in (404, 405)
     status, data = call(server, "GET", "/api/v1/user")
-    assert (status, data) == (200, {"user": "local", "login": False})
+    assert (status, data) == (200, {"user": "local", "login": False, "manages": False})
     validate({"$ref": "#/components/schemas/User"}, data)

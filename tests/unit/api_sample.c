@@ -269,7 +269,8 @@ int api_sample_new(uv_loop_t *loop, const char *data_path, unsigned n, struct ap
     if (!s || !path)
         return kymo_err_set(err, -ENOMEM, "no memory");
     s->loop = loop;
-    s->source = (struct api_source){figures, hosts, reprocess, capture, s};
+    s->source =
+        (struct api_source){.figures = figures, .hosts = hosts, .reprocess = reprocess, .capture = capture, .ctx = s};
     int r = catalog_open(path, false, &s->catalog, err);
     /* Nobody needs these to survive. */
     if (r == 0)

@@ -317,6 +317,7 @@ static void test_counts_of_an_older_store(void **state)
                        "ALTER TABLE profiles DROP COLUMN fleet_reason;"
                        "ALTER TABLE profiles DROP COLUMN fleet_ns;"
                        "ALTER TABLE profiles DROP COLUMN fleet_kills;"
+                       "ALTER TABLE captures DROP COLUMN owner; ALTER TABLE profiles DROP COLUMN pinned;"
                        "CREATE VIEW capture_states AS SELECT id FROM captures; PRAGMA user_version=4",
                        NULL),
         0);
