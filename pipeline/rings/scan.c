@@ -98,24 +98,23 @@ static void note_start(struct walk *w, const struct record *rec)
 }
 
 /* What depends on a record's time waits until that is believed. */
-static void note_time(void *ctx, const struct time_order_entry *e)
+static void note_time(void *ctx, uint64_t ps, uint32_t low)
 {
     struct walk *w = ctx;
     struct scan_ring *r = w->times->r;
-    unsigned type = scan_times_type(e->low);
-    r->first_ps = e->ps < r->first_ps ? e->ps : r->first_ps;
-    r->last_ps = e->ps > r->last_ps ? e->ps : r->last_ps;
+    unsigned type = scan_times_type(low);
+    r->first_ps = ps < r->first_ps ? ps : r->first_ps;
+    r->last_ps = ps > r->last_ps ? ps : r->last_ps;
     if (r->ring.kind == NTFF__RING_KIND__RING_INSTRUCTION && type >= RECORD_TYPE_ENGINE_FIRST &&
         type <= RECORD_TYPE_ENGINE_LAST && (type & 3) <= RECORD_WHAT_END)
-        note_pc(w, r->ring.pcore_idx, (type - RECORD_TYPE_ENGINE_FIRST) / 4, e->low & RECORD_PC_MASK, e->ps);
+        note_pc(w, r->ring.pcore_idx, (type - RECORD_TYPE_ENGINE_FIRST) / 4, low & RECORD_PC_MASK, ps);
 }
 
-static int note_record(struct walk *w, const uint8_t *bytes, struct kymo_err *err)
+static int note_record(struct walk *w, const uint8_t *bytes, uint64_t ps, struct kymo_err *err)
 {
     struct scan_ring *r = w->r;
     struct record rec;
     record_decode_inline(bytes, &rec);
-    uint64_t ps = timebase_correct(r->clocks.by_type[rec.type], rec.ts_ps);
     if (w->pending_gap || rec.sw_overflow) {
         int e = note_gap(w, ps, err);
         if (e < 0)
@@ -131,8 +130,15 @@ static int note_record(struct walk *w, const uint8_t *bytes, struct kymo_err *er
         note_dma(w, &rec);
     else if (rec.kind == RECORD_INSTRUCTION_START)
         note_start(w, &rec);
+    uint64_t index = w->seen++;
+    uint32_t low = kymo_le32(bytes);
+    if (scan_times_inner(w->times, low)) {
+        scan_times_certain(w->times, ps);
+        note_time(w, ps, low);
+        return 0;
+    }
     const struct time_order_entry e = {
-        .ps = ps, .raw = rec.ts_ps, .index = w->seen++, .low = kymo_le32(bytes), .high = kymo_le32(bytes + 4)};
+        .ps = ps, .raw = rec.ts_ps, .index = index, .low = low, .high = kymo_le32(bytes + 4)};
     return scan_times_add(w->times, &e);
 }
 
@@ -148,8 +154,9 @@ static int scan_ring(struct walk *w, const struct ntff_reader *reader, size_t in
         r = ring_io_chunk(&io, chunk, &rec, &n, err);
         if (r < 0 || !n)
             break;
+        scan_times_chunk(w->times, rec, n);
         for (size_t i = 0; i < n && r == 0; i++)
-            r = note_record(w, rec + i * KYMO_RECORD_SIZE, err);
+            r = note_record(w, rec + i * KYMO_RECORD_SIZE, w->times->ps[i], err);
         w->s->records += n;
         if (r == 0 && progress && progress(ctx, w->s->records))
             r = kymo_err_set(err, -ECANCELED, "stopped");

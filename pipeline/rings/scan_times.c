@@ -43,19 +43,46 @@ void scan_times_sound(void *ctx, const struct time_order_entry *e)
         stream->before_last = stream->first;
         stream->second = stream->last = *e;
     } else {
-        widen(&t->certain, stream->last.ps);
-        t->note(t->ctx, &stream->last);
+        scan_times_certain(t, stream->last.ps);
+        t->note(t->ctx, stream->last.ps, stream->last.low);
         stream->before_last = stream->last;
         stream->last = *e;
     }
     stream->sound++;
 }
 
+void scan_times_chunk(struct scan_times *t, const uint8_t *records, size_t n)
+{
+    uint64_t newest[SCAN_TIMES_STREAMS];
+    bool contradicted = false;
+    for (unsigned i = 0; i < SCAN_TIMES_STREAMS; i++) {
+        struct scan_times_stream *stream = &t->streams[i];
+        newest[i] = stream->order.count ? time_order_at(&stream->order, stream->order.count - 1)->ps : 0;
+        contradicted |= stream->order.waiting_count > 0;
+        stream->place = 0;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t *record = records + i * KYMO_RECORD_SIZE;
+        uint32_t low = kymo_le32(record);
+        unsigned s = scan_times_stream_of(low);
+        uint64_t ps = timebase_correct(t->r->clocks.by_type[scan_times_type(low)], kymo_le64(record + 8));
+        contradicted |= time_order_before(ps, newest[s]);
+        newest[s] = t->ps[i] = ps;
+        t->streams[s].place++;
+    }
+    t->in_order = !contradicted;
+    for (unsigned i = 0; i < SCAN_TIMES_STREAMS; i++) {
+        uint32_t all = t->streams[i].place;
+        t->streams[i].inner = t->in_order && all > 2 * SCAN_TIMES_MARGIN ? all - 2 * SCAN_TIMES_MARGIN : 0;
+        t->streams[i].place = 0;
+    }
+}
+
 /* Gives a record another time, and notes it there. */
 static int put(struct scan_times *t, const struct time_order_entry *e, uint64_t raw)
 {
     struct ring_io_times *times = &t->r->times;
-    struct time_order_entry there = *e;
+    uint64_t there = e->ps;
     void *p = times->at;
     int r = kymo_grow(&p, &times->cap, times->count + 1, SCAN_TIMES_DOUBTFUL_MAX, sizeof *times->at);
     times->at = p;
@@ -64,9 +91,9 @@ static int put(struct scan_times *t, const struct time_order_entry *e, uint64_t 
     t->r->doubtful++;
     if (r == 0) {
         times->at[times->count++] = (struct ring_io_time){.index = e->index, .raw = raw};
-        there.ps = timebase_correct(t->r->clocks.by_type[scan_times_type(e->low)], raw);
+        there = timebase_correct(t->r->clocks.by_type[scan_times_type(e->low)], raw);
     }
-    t->note(t->ctx, &there);
+    t->note(t->ctx, there, e->low);
     return 0;
 }
 
@@ -176,7 +203,7 @@ int scan_times_end(struct scan_times *t, const struct timeline *timeline)
         t->ring = edge->ring;
         t->r = &t->scan->rings[edge->ring];
         if (edge->raw == edge->e.raw)
-            t->note(t->ctx, &edge->e);
+            t->note(t->ctx, edge->e.ps, edge->e.low);
         else
             r = put(t, &edge->e, edge->raw);
     }
