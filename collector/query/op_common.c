@@ -157,17 +157,18 @@ char *op_row_unescaped(const char *text, size_t n)
 
 int op_marks_keep(void *ctx, const struct sql_cell *c, struct kymo_err *err)
 {
-    static const struct packed_column columns[] = {{"start", PACKED_I64}, {"end", PACKED_I64}};
+    static const struct packed_column columns[] = {{"start", PACKED_I64}, {"end", PACKED_I64}, {"count", PACKED_U32}};
     struct op_marks *m = ctx;
     (void)err;
     if (!m->track || strlen(m->track->label) != c[0].len || memcmp(m->track->label, c[0].text, c[0].len) != 0) {
         m->track = op_track_labelled(m->dir, m->kind, c[0].text, c[0].len);
         if (m->track)
-            m->number = packed_track(m->packed, m->track->id, "marks", 0, columns, 2);
+            m->number = packed_track(m->packed, m->track->id, "marks", 0, columns, 3);
     }
     if (m->track) {
         packed_int(m->packed, m->number, 0, c[1].i);
         packed_int(m->packed, m->number, 1, c[2].i);
+        packed_int(m->packed, m->number, 2, c[3].i);
     }
     return 0;
 }

@@ -204,7 +204,7 @@ static int read_marks(const struct search *s, const struct op_window *w, enum se
     m->kind = kind;
     m->track = NULL;
     int r = kymo_buf_printf(&b,
-                            "SELECT track, min(start_ts) AS s, max(end_ts) FROM k.row_%s WHERE end_ts >= $2 AND"
+                            "SELECT track, min(start_ts) AS s, max(end_ts), count(*) FROM k.row_%s WHERE end_ts >= $2 AND"
                             " start_ts <= $3 AND %s",
                             serve_kinds[kind].name, packets ? OF_TRANSFERS : "");
     if (r == 0)

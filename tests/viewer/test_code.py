@@ -112,3 +112,20 @@ def test_ctrl_click_opens_the_code_viewer_where_there_is_none(with_source, table
     widget = viewer.widget("Code Viewer")
     widget.locator(".code-line.selected").first.wait_for()
     assert widget.locator(".code-line.selected").get_attribute("data-line") == "20"
+
+
+def test_a_source_line_in_the_details_opens_the_code_viewer_at_it(with_source, tables):
+    viewer = with_source
+    event = event_of(tables, 31)
+    viewer.open("attention", **{"from": event["start_ts"] - 300, "to": event["end_ts"] + 300}, event=f"Instruction:{event['id']}")
+    entry = viewer.widget("Event Details").locator(".sources li", has_text=f"{FILE}:31").first
+    entry.get_by_role("button").click()
+    widget = viewer.widget("Code Viewer")
+    widget.locator('.code-line.chosen[data-line="31"]').wait_for()
+    pane, place = widget.locator(".code-lines").bounding_box(), line(widget, 31).bounding_box()
+    assert pane["y"] <= place["y"] <= pane["y"] + pane["height"] - 10, "the line is scrolled into sight"
+    assert "lit" in entry.get_attribute("class") and lit(viewer, event)
+    reach(widget, 9).click()
+    viewer.page.wait_for_function("() => !document.querySelector('.sources li.lit')")
+    reach(widget, 31).click()
+    viewer.page.locator(".sources li.lit").first.wait_for()

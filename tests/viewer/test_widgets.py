@@ -63,6 +63,52 @@ def test_matches_have_a_yellow_border_and_the_focused_one_a_cyan_one(full, table
     assert not close_to(full.colors(1, *place(first)), YELLOW) and not close_to(full.colors(1, *place(second)), CYAN)
 
 
+def yellow_rows(viewer, track, time, reach=1):
+    """Heights at which the overlay is yellow around a time, from the track's upper edge."""
+    viewer.show(track)
+    box, plot = viewer.label(track).bounding_box(), viewer.plot()
+    rows = viewer.page.evaluate(
+        """([x, y, w, h]) => {
+            const canvas = document.querySelectorAll(".plot canvas")[1];
+            const ratio = canvas.width / canvas.clientWidth;
+            const [left, top, wide, tall] = [x, y, w, h].map((v) => Math.round(v * ratio));
+            const data = canvas.getContext("2d").getImageData(left, top, wide, tall).data;
+            const rows = new Set();
+            for (let i = 0; i < data.length; i += 4)
+                if (data[i + 3] > 200 && data[i] > 180 && data[i + 1] > 140 && data[i + 2] < 60) rows.add(Math.floor(i / 4 / wide / ratio));
+            return [...rows];
+        }""",
+        [viewer.x(time) - plot["x"] - reach, box["y"] - plot["y"], 2 * reach + 1, box["height"]],
+    )
+    return sorted(rows), box["height"]
+
+
+def test_dense_matches_are_strips_and_single_ones_stay_apart(full, tables):
+    track = "instruction:TensorMatrix(nc0)"
+    full.open("attention")
+    widget = search(full, "instruction", "opcode", "exact", "MATMUL")
+    full.page.wait_for_timeout(400)
+    dense = """select timeline_track, start_ts // 2000 * 2000 + 1000 as middle, count(*) n from Instruction where opcode = 'MATMUL' and pcore_idx = 0
+               group by 1, 2 order by n desc limit 1"""
+    place = tables("attention", dense)[0]
+    rows, height = yellow_rows(full, track, place["middle"])
+    assert rows and any(row < 3 for row in rows), "an edge above"
+    assert not any(0.25 * height < row < 0.45 * height for row in rows), "what is marked stays in sight between the edges"
+    assert max(rows) - min(row for row in rows if row > 0.4 * height) >= 4, "the lower edge stands for many"
+    widget.get_by_role("button", name="Focus").click()
+    full.page.wait_for_timeout(300)
+    full.page.keyboard.press("0")
+    full.settle()
+    first = tables("attention", "select start_ts s from Instruction where opcode = 'MATMUL' order by start_ts, id limit 1")[0]
+    assert close_to(full.colors(1, track, first["s"], 5), CYAN)
+    widget.get_by_role("button", name="Clear result").click()
+    search(full, "instruction", "opcode", "exact", "HALT")
+    full.page.wait_for_timeout(400)
+    halt = tables("attention", "select timeline_track t, start_ts s from Instruction where opcode = 'HALT' and engine = 'Sync' order by start_ts limit 1")[0]
+    rows, height = yellow_rows(full, f"instruction:{halt['t']}", halt["s"], 3)
+    assert len(rows) > 0.8 * height, "a border around a match that stands alone"
+
+
 def test_focus_brings_a_match_into_view(full, tables):
     last = tables("attention", "select * from Instruction where opcode = 'HALT' order by start_ts, id limit 1")[0]
     full.open("attention", **{"from": 1000, "to": 9000})

@@ -62,10 +62,14 @@ function useCodeViewer(open: Open | null, layouts: Layouts): void {
   useEffect(() => {
     if (!open) return;
     const { size } = WIDGET_BY_TYPE.get("code")!;
-    return open.profile.toSource.watch(() => {
+    const show = () => {
       const is = layouts.items.value.some((item) => item.type === "code");
       if (!is) layouts.items.update((items) => added(items, "code", size));
-    });
+    };
+    const ends = [open.profile.toSource.watch(show), open.profile.place.watch((place) => place && show())];
+    return () => {
+      for (const end of ends) end();
+    };
   }, [open, layouts]);
 }
 

@@ -63,6 +63,8 @@ export class Profile {
   readonly search = new Store<SearchState>(NO_SEARCH);
   /** Counts the wishes to see the source line of what is selected. */
   readonly toSource = new Store(0);
+  /** A source line that the Code Viewer is to show. */
+  readonly place = new Store<{ file: string; line: number } | null>(null);
   /** Source lines whose events are marked. */
   readonly lit = new Store<Lines | null>(null);
   /** A track that the timeline is to scroll to. */
@@ -120,6 +122,12 @@ export class Profile {
 
   look(range: Range): void {
     this.view.set(clamped(range, this.extent));
+  }
+
+  /** Opens the Code Viewer at a line, and marks the line's events. */
+  openSource(file: string, line: number): void {
+    this.lit.set({ file, lines: [line] });
+    this.place.set({ file, line });
   }
 
   fit(): void {

@@ -8,12 +8,14 @@ import { dependencyStyle } from "./color";
 import type { TimelineData } from "./data";
 import { prepare, toneColor } from "./draw_frame";
 import { type Hit, type Known, type Place, placesOf } from "./hit";
+import { BORDERED, type MarkShape, markShape, stripShare } from "./marks";
 import { span, tickText } from "./scale";
 import { AXIS_HEIGHT, FONT, headHeight, type PlacedRow, placedRows, type Scene, xOf } from "./scene";
 
 const MAX_LINKS = 200;
-/** A match narrower than this is marked above and below: borders of many would hide what they mark. */
-const BORDERED = 6;
+/** Strips for matches that lie dense: their least height, and the most, as a share of the track's. */
+const STRIP_LEAST = 2;
+const STRIP_MOST = 0.45;
 
 export interface Highlight {
   known: Known;
@@ -126,7 +128,8 @@ function drawFound(context: CanvasRenderingContext2D, scene: Scene, input: Overl
   for (const hit of input.hits) {
     if (sameEvent(hit, input.focused)) continue;
     for (const place of placesOf(scene, input.data, hit))
-      if (onScreen(scene, place)) outline(context, place, scene.theme.found, 2);
+      if (onScreen(scene, place) && (!input.marks || place.x1 - place.x0 >= BORDERED))
+        outline(context, place, scene.theme.found, 2);
   }
 }
 
@@ -136,38 +139,53 @@ function drawFocused(context: CanvasRenderingContext2D, scene: Scene, input: Ove
     if (onScreen(scene, place)) outline(context, place, scene.theme.focused, 3);
 }
 
-function drawTick(context: CanvasRenderingContext2D, placed: PlacedRow, x0: number, x1: number, color: string): void {
-  if (placed.top < placed.clipTop - 2) return;
+/** Lines above and below where matches lie dense; the lower one grows with their number, and what they mark stays in sight. */
+function drawStrips(
+  context: CanvasRenderingContext2D,
+  placed: PlacedRow,
+  strips: MarkShape["strips"],
+  most: number,
+  color: string,
+): void {
+  const { top, clipTop, clipBottom } = placed;
+  const bottom = top + placed.row.height - 1;
+  const room = placed.row.height * STRIP_MOST - STRIP_LEAST;
+  context.save();
+  context.beginPath();
+  context.rect(-10, clipTop, 1e5, clipBottom - clipTop);
+  context.clip();
+  context.beginPath();
+  for (const { x0, x1, count } of strips) {
+    const tall = STRIP_LEAST + Math.round(Math.max(room, 0) * stripShare(count, most));
+    context.rect(x0, top, x1 - x0, STRIP_LEAST);
+    context.rect(x0, bottom - tall, x1 - x0, tall);
+  }
   context.fillStyle = color;
-  context.fillRect(x0, placed.top, Math.max(x1 - x0, 1.5), 2);
-  context.fillRect(x0, placed.top + placed.row.height - 3, Math.max(x1 - x0, 1.5), 2);
+  context.fill();
+  context.restore();
 }
 
 function drawMarks(context: CanvasRenderingContext2D, scene: Scene, marks: Packed, color: string): void {
   const tracks = new Map(marks.tracks.map((track) => [track.id, track]));
-  for (const placed of placedRows(scene)) {
+  const shapes: [PlacedRow, MarkShape][] = placedRows(scene).flatMap((placed) => {
     const track = tracks.get(placed.row.track.id);
-    const start = track?.columns.get("start");
-    const end = track?.columns.get("end");
-    if (!track || !start || !end) continue;
-    let drawn = -1;
-    for (let i = 0; i < track.n; i++) {
-      const x0 = xOf(scene, start[i]!);
-      const x1 = Math.max(xOf(scene, end[i]!), x0 + 1);
-      if (x1 < 0 || x0 > scene.width) continue;
-      if (x1 - x0 < BORDERED) {
-        if (x1 > drawn) drawTick(context, placed, x0, x1, color);
-        drawn = Math.max(drawn, x1);
-        continue;
-      }
-      const { clipTop, clipBottom } = placed;
+    return track ? [[placed, markShape(track, scene.view, scene.width)]] : [];
+  });
+  let most = 1;
+  for (const [, { strips }] of shapes) for (const { count } of strips) most = Math.max(most, count);
+  for (const [placed, { boxes, strips }] of shapes) {
+    const { clipTop, clipBottom } = placed;
+    const border = (x0: number, x1: number) =>
       outline(
         context,
         { x0, x1, top: placed.top + 2, height: placed.row.height - 4, clipTop, clipBottom, exact: true },
         color,
         2,
       );
-    }
+    for (const [x0, x1] of boxes) border(x0, x1);
+    for (const { x0, x1, alone } of strips) if (alone) border(x0, x1);
+    const dense = strips.filter(({ alone }) => !alone);
+    drawStrips(context, placed, dense, most, color);
   }
 }
 

@@ -87,9 +87,10 @@ function Hint({ files }: { files: SourceFile[] }) {
   );
 }
 
-/** Which file is open: what the user chose, else where the selected event leads. */
+/** Which file is open: what the user chose, a line that another widget asks for, else where the selected event leads. */
 function usePlace(profile: Profile, files: SourceFile[]) {
   const details = useStore(profile.details);
+  const place = useStore(profile.place);
   const wish = useStore(profile.toSource);
   const [file, setFile] = useState<string | null>(null);
   const [target, setTarget] = useState<{ line: number; n: number } | null>(null);
@@ -105,6 +106,12 @@ function usePlace(profile: Profile, files: SourceFile[]) {
     setFile(best.file);
     setTarget({ line: best.line!, n: wish });
   }, [details.value, wish, files]);
+  useEffect(() => {
+    if (!place) return;
+    setServed(wish);
+    setFile(place.file);
+    setTarget({ line: place.line, n: wish });
+  }, [place]);
   const first = files.find((one) => one.available)?.file ?? null;
   return { file: file ?? first, choose: setFile, target: file === null ? null : target, sources };
 }
@@ -120,7 +127,13 @@ export function CodeWidget({ profile }: WidgetProps) {
   const lines = useMemo(() => (value ? highlighted(value.text) : []), [value]);
   const figures = useMemo(() => new Map(value?.lines.map((line) => [line.line, line])), [value]);
   const decorations = useMemo(() => decorationsOf(value?.lines ?? []), [value]);
-  useEffect(() => () => profile.lit.set(null), [profile]);
+  useEffect(
+    () => () => {
+      profile.lit.set(null);
+      profile.place.set(null);
+    },
+    [profile],
+  );
   const chosen = useMemo(() => new Set(lit && lit.file === file ? lit.lines : []), [lit, file]);
   const selected = new Map(
     sources

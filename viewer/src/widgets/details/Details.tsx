@@ -1,7 +1,7 @@
 // Event Details: all that is known of the selected event, its place among the matches of a search, and its dependencies.
 
 import { useState } from "preact/hooks";
-import type { EventDetails } from "../../api/types";
+import type { EventDetails, SourceLocation } from "../../api/types";
 import type { Profile } from "../../state/profile";
 import { useStore } from "../../state/store";
 import { groupDigits } from "../../timeline/scale";
@@ -84,7 +84,51 @@ function FieldTable({ fields, filter }: { fields: Record<string, unknown>; filte
   );
 }
 
-function Details({ details, filter }: { details: EventDetails; filter: string }) {
+/** Where it comes from: a click opens the Code Viewer there. Lines that are chosen in it are marked here. */
+function Sources({ profile, sources }: { profile: Profile; sources: SourceLocation[] }) {
+  const lit = useStore(profile.lit);
+  if (sources.length === 0) return null;
+  const isLit = ({ file, line }: SourceLocation) => lit?.file === file && line !== null && lit.lines.includes(line);
+  return (
+    <>
+      <h4>Source</h4>
+      <ol class="sources">
+        {sources.map((source) => {
+          const { file, line, kind, depth } = source;
+          const text = <code>{line === null ? file : `${file}:${line}`}</code>;
+          return (
+            <li key={`${kind}${depth}${file}${line}`} class={isLit(source) ? "lit" : ""}>
+              {line === null ? (
+                text
+              ) : (
+                <button
+                  type="button"
+                  class="plain"
+                  title="Open the Code Viewer at this line"
+                  onClick={() => profile.openSource(file, line)}
+                >
+                  {text}
+                </button>
+              )}{" "}
+              <span class="muted">
+                {source.function ? `${source.function}, ` : ""}
+                {kind}
+              </span>
+            </li>
+          );
+        })}
+      </ol>
+    </>
+  );
+}
+
+interface DetailsProps {
+  profile: Profile;
+  details: EventDetails;
+  filter: string;
+}
+
+function Details({ profile, details, filter }: DetailsProps) {
   return (
     <>
       {details.hierarchy.length > 0 && (
@@ -105,25 +149,7 @@ function Details({ details, filter }: { details: EventDetails; filter: string })
           <FieldTable fields={details.wait} filter={filter} />
         </>
       )}
-      {details.sources.length > 0 && (
-        <>
-          <h4>Source</h4>
-          <ol class="sources">
-            {details.sources.map((source) => (
-              <li key={`${source.kind}${source.depth}${source.file}${source.line}`}>
-                <code>
-                  {source.file}
-                  {source.line !== null && `:${source.line}`}
-                </code>{" "}
-                <span class="muted">
-                  {source.function ? `${source.function}, ` : ""}
-                  {source.kind}
-                </span>
-              </li>
-            ))}
-          </ol>
-        </>
-      )}
+      <Sources profile={profile} sources={details.sources} />
     </>
   );
 }
@@ -163,7 +189,7 @@ export function DetailsWidget({ profile }: WidgetProps) {
         {tab === "details" && loaded.value && (
           <>
             <Neighbours profile={profile} details={loaded.value} />
-            <Details details={loaded.value} filter={filter} />
+            <Details profile={profile} details={loaded.value} filter={filter} />
           </>
         )}
         {tab === "dependencies" && selected && <DependenciesTab profile={profile} />}
