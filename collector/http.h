@@ -81,6 +81,7 @@ void http_set_token(struct http *h, const char *token);
 /* Why requests and connections were turned away, as the label of a metric. */
 #define HTTP_REFUSALS(X)                                                                                               \
     X(TOKEN, "token")                                                                                                  \
+    X(ATTEMPTS, "attempts")                                                                                            \
     X(HOST, "host")                                                                                                    \
     X(ORIGIN, "origin")                                                                                                \
     X(MALFORMED, "malformed")                                                                                          \

@@ -117,9 +117,14 @@ bool http_guard_find_token(const char *tokens, const char *token, struct http_to
     return found;
 }
 
+bool http_guard_has_bearer(const char *authorization)
+{
+    return authorization && !strncasecmp(authorization, "Bearer ", 7);
+}
+
 bool http_guard_authorized(const char *authorization, const char *tokens, struct http_token *ret)
 {
-    if (!authorization || strncasecmp(authorization, "Bearer ", 7) != 0)
+    if (!http_guard_has_bearer(authorization))
         return false;
     authorization += 7;
     authorization += strspn(authorization, " ");

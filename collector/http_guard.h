@@ -33,7 +33,8 @@ bool http_guard_next_token(const char **at, struct http_token *ret);
 bool http_guard_are_tokens(const char *tokens);
 /* Which of them this is. Takes as long for each wrong one of its length. */
 bool http_guard_find_token(const char *tokens, const char *token, struct http_token *ret);
-/* The Authorization header (NULL: none) holds one of them. */
+/* The Authorization header (NULL: none) holds a token; one of them. */
+bool http_guard_has_bearer(const char *authorization);
 bool http_guard_authorized(const char *authorization, const char *tokens, struct http_token *ret);
 
 #endif

@@ -10,6 +10,7 @@
 #include "collector/http_route.h"
 #include "collector/http_stream.h"
 #include "collector/http_target.h"
+#include "collector/http_wrong.h"
 
 #define HTTP_LOGIN_COOKIE "kymo"
 #define HTTP_LOGIN_COOKIE_TLS "__Host-kymo" /* browsers take it only with Secure, and from this host alone */
@@ -53,6 +54,7 @@ struct http {
     struct http_config config;
     bool loopback, closing;
     uint8_t login_key[HTTP_LOGIN_KEY];
+    struct http_wrong wrong; /* who sent wrong tokens */
     struct MHD_Daemon *daemon;
     struct net_listener *listener; /* with TLS */
     int port;
@@ -92,6 +94,9 @@ void *http_request_begin(void *cls, const char *uri, struct MHD_Connection *mhd)
 enum MHD_Result http_request_turn(void *cls, struct MHD_Connection *mhd, const char *url, const char *method,
                                   const char *version, const char *upload, size_t *upload_size, void **con_cls);
 void http_request_end(void *cls, struct MHD_Connection *mhd, void **con_cls, enum MHD_RequestTerminationCode code);
+/* Seconds until its client may try a token; 0: now. And: it tried a wrong one. */
+unsigned http_request_wait(const struct http_request *q);
+void http_request_wrong(struct http_request *q);
 /* Gives those that handlers keep for too long, or all, an answer from us. */
 void http_request_expire(struct http *h, uint64_t before_ms, unsigned status, const char *code, const char *text);
 

@@ -71,17 +71,23 @@ bool http_login_find(const uint8_t key[static HTTP_LOGIN_KEY], const char *cooki
     return false;
 }
 
-struct MHD_Response *http_login_form(const char *reason)
+/*
+ * What lies behind the # of an address never comes here. A form without an action goes to its page's address, with all
+ * of it, and where an answer leads to a place without a #, browsers keep the one they had. So a link survives a login.
+ */
+struct MHD_Response *http_login_form(bool root, const char *reason)
 {
     static const char policy[] = "default-src 'none'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+    const char *action = root ? "" : " action=\"/login\"";
     char *text KYMO_FREE =
         kymo_asprintf("<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>kymo: log in</title>"
                       "<meta name=\"viewport\" content=\"width=device-width\"><h1>Log in</h1>%s%s%s"
-                      "<form method=\"post\" action=\"/login\"><label>Token <input type=\"password\" name=\"token\" "
+                      "<form method=\"post\"%s><label>Token <input type=\"password\" name=\"token\" "
                       "required autofocus"
                       " autocomplete=\"current-password\"></label> <button>Log in</button></form>"
-                      "<p>Came by a link, and logged in already? <a href=\"\">Go on</a></html>\n",
-                      reason ? "<p role=\"alert\">" : "", reason ? reason : "", reason ? "</p>" : "");
+                      "<form method=\"post\"%s><p>Came by a link, and logged in already? <button>Go on</button>"
+                      "</form></html>\n",
+                      reason ? "<p role=\"alert\">" : "", reason ? reason : "", reason ? "</p>" : "", action, action);
     if (!text)
         return NULL;
     struct MHD_Response *response = MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_COPY);
@@ -99,15 +105,17 @@ static const char *cookie_name(const struct http *h)
     return h->config.tls ? HTTP_LOGIN_COOKIE_TLS : HTTP_LOGIN_COOKIE;
 }
 
-/* Leads to the page, with a cookie that ends so many seconds from now. */
+/* Leads to the page, with a cookie that ends so many seconds from now; value NULL: with that which it has. */
 static void answer_cookie(struct http_request *q, const char *value, int seconds)
 {
     char cookie[256];
     struct MHD_Response *response = MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
-    (void)snprintf(cookie, sizeof cookie, "%s=%s; Path=/; Max-Age=%d; HttpOnly; SameSite=Strict%s",
-                   cookie_name(q->http), value, seconds, q->http->config.tls ? "; Secure" : "");
-    if (response) {
+    if (response && value) {
+        (void)snprintf(cookie, sizeof cookie, "%s=%s; Path=/; Max-Age=%d; HttpOnly; SameSite=Strict%s",
+                       cookie_name(q->http), value, seconds, q->http->config.tls ? "; Secure" : "");
         (void)MHD_add_response_header(response, "Set-Cookie", cookie);
+    }
+    if (response) {
         (void)MHD_add_response_header(response, "Location", "/");
         http_request_headers(response, "text/plain", "default-src 'none'; frame-ancestors 'none'");
     }
@@ -140,6 +148,24 @@ static char *read_token(const struct http_request *q)
     return copy;
 }
 
+static void refuse_login(struct http_request *q, const char *reason)
+{
+    http_refuse(q->http, HTTP_REFUSED_TOKEN);
+    http_request_finish(q, 401, http_login_form(q->target.n_segments == 0, reason));
+}
+
+static void answer_wait(struct http_request *q, unsigned seconds)
+{
+    char number[16];
+    struct MHD_Response *response =
+        http_login_form(q->target.n_segments == 0, "Too many wrong tokens came from here. Try again later.");
+    (void)snprintf(number, sizeof number, "%u", seconds);
+    if (response)
+        (void)MHD_add_response_header(response, "Retry-After", number);
+    http_refuse(q->http, HTTP_REFUSED_ATTEMPTS);
+    http_request_finish(q, 429, response);
+}
+
 void http_login_post(void *ctx, struct http_request *q)
 {
     struct http *h = q->http;
@@ -151,10 +177,22 @@ void http_login_post(void *ctx, struct http_request *q)
         return;
     }
     char *token KYMO_FREE = read_token(q);
-    /* Tokens may have gone since the request began. */
-    if (!token || !h->config.token || !http_guard_find_token(h->config.token, token, &found)) {
-        http_refuse(h, HTTP_REFUSED_TOKEN);
-        http_request_finish(q, 401, http_login_form("This token is not known here."));
+    if (!token) {
+        if (q->login)
+            answer_cookie(q, NULL, 0);
+        else
+            refuse_login(q, "This browser is not logged in.");
+        return;
+    }
+    /* Who is logged in may not try others' tokens either; and tokens may have gone since the request began. */
+    unsigned wait = http_request_wait(q);
+    if (wait > 0) {
+        answer_wait(q, wait);
+        return;
+    }
+    if (!h->config.token || !http_guard_find_token(h->config.token, token, &found)) {
+        http_request_wrong(q);
+        refuse_login(q, "This token is not known here.");
         return;
     }
     uint64_t expires = kymo_clock_real_ns() / 1000000000 + HTTP_LOGIN_SECONDS;

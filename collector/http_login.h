@@ -25,8 +25,8 @@ void http_login_value(const uint8_t key[static HTTP_LOGIN_KEY], const char *line
 bool http_login_find(const uint8_t key[static HTTP_LOGIN_KEY], const char *cookies, const char *name,
                      const char *tokens, uint64_t now_s, char ret_user[static HTTP_USER_MAX + 1]);
 
-/* The form, with a reason or NULL. NULL without memory. */
-struct MHD_Response *http_login_form(const char *reason);
+/* The form, at the page's own address or elsewhere, with a reason or NULL. NULL without memory. */
+struct MHD_Response *http_login_form(bool root, const char *reason);
 /* Handlers. */
 void http_login_post(void *ctx, struct http_request *q);
 void http_logout_post(void *ctx, struct http_request *q);

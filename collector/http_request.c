@@ -293,12 +293,14 @@ struct refusal {
     unsigned status;
     const char *code, *header, *value;
     bool form; /* a browser gets the form to log in */
-    char text[KYMO_ERR_TEXT_MAX];
+    char number[16], text[KYMO_ERR_TEXT_MAX];
 };
 
 static void refuse(struct http_request *q, const struct refusal *why)
 {
-    struct MHD_Response *response = why->form ? http_login_form(NULL) : error_response(why->code, why->text);
+    struct MHD_Response *response =
+        why->form ? http_login_form(q->target.n_segments == 0, why->status == 429 ? why->text : NULL)
+                  : error_response(why->code, why->text);
     if (response && why->header)
         (void)MHD_add_response_header(response, why->header, why->value);
     finish(q, why->status, response);
@@ -386,26 +388,68 @@ static bool is_foreign(const struct headers *headers, bool login)
 
 static const struct http_route login_routes[] = {
     {"POST", "/login", http_login_post},
+    {"POST", "/", http_login_post},
     {"POST", "/logout", http_logout_post},
 };
 
 static bool is_login(const struct http_request *q, const char *method)
 {
-    return !strcmp(method, "POST") && !q->bad.code && q->target.n_segments == 1 &&
-           !strcmp(q->target.segments[0], "login");
+    return !strcmp(method, "POST") && !q->bad.code &&
+           (q->target.n_segments == 0 || (q->target.n_segments == 1 && !strcmp(q->target.segments[0], "login")));
 }
 
-/* Notes whose token it is. */
-static bool is_somebody(const struct http *h, struct http_request *q, const struct headers *headers)
+static struct http_peer peer_of(const struct http_request *q)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(q->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    return http_wrong_peer(info ? info->client_addr : NULL);
+}
+
+unsigned http_request_wait(const struct http_request *q)
+{
+    const struct http_peer peer = peer_of(q);
+    return http_wrong_wait(&q->http->wrong, &peer, kymo_clock_mono_ns() / 1000000);
+}
+
+void http_request_wrong(struct http_request *q)
+{
+    const struct http_peer peer = peer_of(q);
+    http_wrong_note(&q->http->wrong, &peer, kymo_clock_mono_ns() / 1000000);
+}
+
+/* Notes whose token it is. A cookie is a hash that nobody tries: it is looked at also where tokens are not. */
+static bool is_somebody(const struct http *h, struct http_request *q, const struct headers *headers, bool tokens)
 {
     struct http_token t;
-    if (http_guard_authorized(headers->authorization, h->config.token, &t)) {
+    if (tokens && http_guard_authorized(headers->authorization, h->config.token, &t)) {
         (void)snprintf(q->user, sizeof q->user, "%.*s", (int)t.name_n, t.name);
         return true;
     }
     q->login = http_login_find(h->login_key, headers->cookie, h->config.tls ? HTTP_LOGIN_COOKIE_TLS : HTTP_LOGIN_COOKIE,
                                h->config.token, kymo_clock_real_ns() / 1000000000, q->user);
     return q->login;
+}
+
+static bool is_nobody(struct http *h, struct http_request *q, const struct headers *headers, const char *method,
+                      struct refusal *ret)
+{
+    bool bearer = http_guard_has_bearer(headers->authorization), login = is_login(q, method);
+    unsigned wait = bearer || login ? http_request_wait(q) : 0;
+    if (is_somebody(h, q, headers, wait == 0) || (login && wait == 0))
+        return false;
+    ret->form = headers->accept && strstr(headers->accept, "text/html") && (login || !strcmp(method, "GET"));
+    if (wait > 0) {
+        http_refuse(h, HTTP_REFUSED_ATTEMPTS);
+        (void)snprintf(ret->number, sizeof ret->number, "%u", wait);
+        ret->header = "Retry-After";
+        ret->value = ret->number;
+        return set(ret, 429, "attempts", "Too many wrong tokens came from here. Try again in %u s.", wait);
+    }
+    http_refuse(h, HTTP_REFUSED_TOKEN);
+    if (bearer)
+        http_request_wrong(q);
+    ret->header = "WWW-Authenticate";
+    ret->value = "Bearer realm=\"kymo\"";
+    return set(ret, 401, "token", "a bearer token is needed (Authorization: Bearer TOKEN)");
 }
 
 static bool must_refuse(struct http *h, struct http_request *q, const struct headers *headers, const char *method,
@@ -415,13 +459,8 @@ static bool must_refuse(struct http *h, struct http_request *q, const struct hea
         http_refuse(h, HTTP_REFUSED_HOST);
         return set(ret, 403, "host", "the Host header names none of this collector's names");
     }
-    if (h->config.token && !is_somebody(h, q, headers) && !is_login(q, method)) {
-        http_refuse(h, HTTP_REFUSED_TOKEN);
-        ret->form = !strcmp(method, "GET") && headers->accept && strstr(headers->accept, "text/html");
-        ret->header = "WWW-Authenticate";
-        ret->value = "Bearer realm=\"kymo\"";
-        return set(ret, 401, "token", "a bearer token is needed (Authorization: Bearer TOKEN)");
-    }
+    if (h->config.token && is_nobody(h, q, headers, method, ret))
+        return true;
     if (is_malformed(headers, q, ret)) {
         if (ret->status == 400)
             http_refuse(h, HTTP_REFUSED_MALFORMED);
@@ -451,7 +490,8 @@ static void find_route(struct http *h, struct http_request *q, const char *metho
     if (h->config.token)
         r = http_route_find(login_routes, sizeof login_routes / sizeof *login_routes, method, &q->target, &q->route,
                             allow, &err);
-    if (r == -ENOENT)
+    /* "/" is a page as well as a place to log in. */
+    if (r == -ENOENT || (r < 0 && q->target.n_segments == 0))
         r = http_route_find(h->config.routes, h->config.n_routes, method, &q->target, &q->route, allow, &err);
     if (r == 0)
         return;

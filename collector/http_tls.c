@@ -132,11 +132,19 @@ static void on_closed(struct net_conn *conn, void *ctx, const struct kymo_err *w
     uv_close((uv_handle_t *)&t->poll, on_poll_closed);
 }
 
-/* libmicrohttpd asks for an address, of which nothing is made. */
-static int give_end(struct http *h, int fd)
+/* With the address of who is at the other end of it all. */
+static int give_end(struct http *h, int fd, const struct net_conn *conn)
 {
-    const struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    return MHD_add_connection(h->daemon, fd, (const struct sockaddr *)&addr, sizeof addr) == MHD_YES ? 0 : -1;
+    struct sockaddr_storage addr;
+    struct kymo_err ignored = {0};
+    socklen_t n = sizeof(struct sockaddr_in6);
+    if (net_numeric(net_conn_peer(conn), &addr, &ignored) < 0) {
+        const struct sockaddr_in nowhere = {.sin_family = AF_INET};
+        memcpy(&addr, &nowhere, sizeof nowhere);
+    }
+    if (addr.ss_family == AF_INET)
+        n = sizeof(struct sockaddr_in);
+    return MHD_add_connection(h->daemon, fd, (const struct sockaddr *)&addr, n) == MHD_YES ? 0 : -1;
 }
 
 static void *on_accepted(void *ctx, struct net_conn *conn)
@@ -149,7 +157,7 @@ static void *on_accepted(void *ctx, struct net_conn *conn)
         return NULL;
     }
     /* It closes its end also when it refuses it. */
-    if (give_end(h, ends[1]) < 0 || uv_poll_init(h->loop, &t->poll, ends[0]) < 0) {
+    if (give_end(h, ends[1], conn) < 0 || uv_poll_init(h->loop, &t->poll, ends[0]) < 0) {
         kymo_file_close(ends[0]);
         kymo_free(t);
         return NULL;

@@ -75,7 +75,8 @@ struct op_marks {
     const struct serve_track *track;
     size_t number; /* of track in the answer */
 };
-/* A row for sql_run, ctx: op_marks: label of the track, start, end, how many it stands for; rows of one track come together. */
+/* A row for sql_run, ctx: op_marks: label of the track, start, end, how many it stands for; rows of one track come
+ * together. */
 int op_marks_keep(void *ctx, const struct sql_cell *c, struct kymo_err *err);
 
 /* Part of the id of an operator's row (op_operators.c) with %09 and %25 as the characters they stand for; NULL: no

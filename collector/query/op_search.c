@@ -203,10 +203,11 @@ static int read_marks(const struct search *s, const struct op_window *w, enum se
     kymo_buf_init(&b, SQL_MAX);
     m->kind = kind;
     m->track = NULL;
-    int r = kymo_buf_printf(&b,
-                            "SELECT track, min(start_ts) AS s, max(end_ts), count(*) FROM k.row_%s WHERE end_ts >= $2 AND"
-                            " start_ts <= $3 AND %s",
-                            serve_kinds[kind].name, packets ? OF_TRANSFERS : "");
+    int r =
+        kymo_buf_printf(&b,
+                        "SELECT track, min(start_ts) AS s, max(end_ts), count(*) FROM k.row_%s WHERE end_ts >= $2 AND"
+                        " start_ts <= $3 AND %s",
+                        serve_kinds[kind].name, packets ? OF_TRANSFERS : "");
     if (r == 0)
         r = add_condition(s, &b);
     if (r == 0)

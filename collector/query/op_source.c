@@ -202,7 +202,8 @@ static int read_marks(struct serve_request *q, struct op_marks *m, const char *f
     const struct sql_bind binds[] = {SQL_TEXT(file), SQL_TEXT(lines), SQL_INT(w->from), SQL_INT(w->to),
                                      SQL_INT(pixel > 0 ? pixel : 1)};
     char *text KYMO_FREE = kymo_asprintf(
-        "SELECT track, min(start_ts) AS s, max(end_ts), count(*) FROM k.row_%s r SEMI JOIN (SELECT * FROM k.source_groups WHERE "
+        "SELECT track, min(start_ts) AS s, max(end_ts), count(*) FROM k.row_%s r SEMI JOIN (SELECT * FROM "
+        "k.source_groups WHERE "
         "g IN"
         " (SELECT g FROM k.source_places WHERE file = $1 AND line IN (SELECT unnest(string_split($2, ','))::BIGINT))) "
         "p ON"

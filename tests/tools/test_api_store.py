@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 import urllib.parse
 
 import pytest
@@ -94,7 +95,8 @@ def test_without_a_token_a_browser_gets_only_the_form(guarded):
         assert status == 401 and headers["Content-Type"].startswith("text/html") and "Set-Cookie" not in headers
         assert "script" not in headers["Content-Security-Policy"] and "default-src 'none'" in headers["Content-Security-Policy"]
         seen.add(data)
-    assert len(seen) == 1 and b"<form" in seen.pop()
+    # The page's form goes to its own address, and keeps what is behind the #; all others are one.
+    assert len(seen) == 2 and all(b"<form" in data for data in seen)
     for path in ("/login", "/logout", "/api/v1/user"):
         assert guarded.request("GET", path)[0] == 401
     assert guarded.request("POST", "/logout")[0] == 401
@@ -119,6 +121,44 @@ def test_login_and_logout(guarded):
     assert guarded.request(*put, {"Cookie": pair, "Sec-Fetch-Site": "same-origin"})[0] == 200
     status, headers, _ = guarded.request("POST", "/logout", headers={"Cookie": pair, "Origin": own})
     assert status == 303 and re.match("kymo=;.*Max-Age=0", headers["Set-Cookie"])
+
+
+def test_a_login_at_the_page_itself(guarded):
+    own = {"Content-Type": "application/x-www-form-urlencoded", "Origin": f"http://127.0.0.1:{guarded.port}"}
+    status, headers, _ = guarded.request("POST", "/", "token=" + BOB, own)
+    assert status == 303 and headers["Location"] == "/" and headers["Set-Cookie"].startswith("kymo=")
+    pair = headers["Set-Cookie"].split(";")[0]
+    # "Go on": the cookie that did not come with a link from elsewhere comes with a form of ours.
+    status, headers, _ = guarded.request("POST", "/", "", {**own, "Cookie": pair})
+    assert status == 303 and headers["Location"] == "/" and "Set-Cookie" not in headers
+    status, _, data = guarded.request("POST", "/", "", own)
+    assert status == 401 and b"not logged in" in data
+    assert guarded.request("POST", "/", "token=" + BOB, {**own, "Origin": "http://evil.example"})[0] == 403
+    assert guarded.request("GET", "/", headers={"Cookie": pair})[0] in (200, 404)
+    assert guarded.request("PUT", "/", "", {**own, "Cookie": pair})[0] in (404, 405)
+
+
+def test_wrong_tokens_are_slowed_down(tmp_path):
+    with Server(tmp_path, "--token", f"ann {ANN}\nbob {BOB}") as server:
+        pair = login(server, ANN)[1]["Set-Cookie"].split(";")[0]
+        for n in range(10):
+            assert login(server, f"wrong-token-number-{n:04}")[0] == 401
+            assert server.request("GET", "/api/v1/user", headers=bearer(f"wrong-token-number-{n:04}"))[0] == 401
+        # Requests without a token, and cookies of another process, are no attempts.
+        for cookie in ("", "kymo=" + "0" * 81):
+            assert server.request("GET", "/api/v1/user", headers={"Cookie": cookie})[0] == 401
+        for answer in (login(server, BOB), server.request("GET", "/api/v1/user", headers=bearer(BOB)), login(server, "another-wrong-token")):
+            assert answer[0] == 429 and 1 <= int(answer[1]["Retry-After"]) <= 3
+        assert login(server, BOB, Accept="text/html")[1]["Content-Type"].startswith("text/html")
+        assert server.request("GET", "/api/v1/user", headers={"Cookie": pair})[2] == {"user": "ann", "login": True}
+        own = {"Cookie": pair, "Origin": f"http://127.0.0.1:{server.port}"}
+        assert login(server, BOB, **own)[0] == 429, "who is logged in may not try others' tokens"
+        text = server.request("GET", "/metrics", headers={"Cookie": pair})[2].decode()
+        assert 'kymo_collector_http_refused_total{cause="attempts"} 5' in text
+        time.sleep(3.1)
+        assert login(server, BOB)[0] == 303
+        assert login(server, "another-wrong-token")[0] == 401
+        assert login(server, BOB)[0] == 429, "one attempt at a time from then on"
 
 
 @pytest.mark.parametrize("token", ["", "x", ANN + "x", ANN[:-1], "ann " + ANN, f"ann {ANN}\nbob {BOB}", "%", "x" * 5000])

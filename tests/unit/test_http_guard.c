@@ -6,10 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <arpa/inet.h>
 #include <cmocka.h>
+#include <netinet/in.h>
 
 #include "collector/http_guard.h"
 #include "collector/http_login.h"
+#include "collector/http_wrong.h"
 
 static void test_host(void **state)
 {
@@ -151,11 +154,79 @@ static void test_login(void **state)
     }
 }
 
+static struct http_peer peer4(uint32_t address)
+{
+    const struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(address)};
+    struct sockaddr_storage addr = {0};
+    memcpy(&addr, &in, sizeof in);
+    return http_wrong_peer((const struct sockaddr *)&addr);
+}
+
+static struct http_peer peer6(const char *text)
+{
+    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
+    struct sockaddr_storage addr = {0};
+    assert_int_equal(inet_pton(AF_INET6, text, &in6.sin6_addr), 1);
+    memcpy(&addr, &in6, sizeof in6);
+    return http_wrong_peer((const struct sockaddr *)&addr);
+}
+
+static bool same_peer(struct http_peer a, struct http_peer b)
+{
+    return !memcmp(&a, &b, sizeof a);
+}
+
+static void test_peers(void **state)
+{
+    (void)state;
+    assert_true(same_peer(peer4(0x0a000001), peer4(0x0a000001)));
+    assert_false(same_peer(peer4(0x0a000001), peer4(0x0a000002)));
+    assert_true(same_peer(peer4(0x7f000001), peer4(0x7f010203)));
+    assert_true(same_peer(peer6("2001:db8:1:2::1"), peer6("2001:db8:1:2:3:4:5:6")));
+    assert_false(same_peer(peer6("2001:db8:1:2::1"), peer6("2001:db8:1:3::1")));
+    assert_false(same_peer(peer6("::ffff:10.0.0.1"), peer6("::ffff:10.0.0.2")));
+    assert_false(same_peer(peer4(0x0a000001), http_wrong_peer(NULL)));
+}
+
+static void test_wrong(void **state)
+{
+    static struct http_wrong w;
+    const struct http_peer ann = peer4(0x0a000001), bob = peer4(0x0a000002);
+    uint64_t now = 5000000;
+    (void)state;
+    for (int i = 0; i < HTTP_WRONG_BURST; i++) {
+        assert_int_equal(http_wrong_wait(&w, &ann, now), 0);
+        http_wrong_note(&w, &ann, now);
+    }
+    assert_int_equal(http_wrong_wait(&w, &ann, now), HTTP_WRONG_EVERY_MS / 1000);
+    assert_int_equal(http_wrong_wait(&w, &bob, now), 0);
+    assert_int_equal(http_wrong_wait(&w, &ann, now + HTTP_WRONG_EVERY_MS - 1), 1);
+    now += HTTP_WRONG_EVERY_MS;
+    assert_int_equal(http_wrong_wait(&w, &ann, now), 0);
+    http_wrong_note(&w, &ann, now);
+    assert_true(http_wrong_wait(&w, &ann, now) > 0);
+    /* All attempts are there again after a while, not more. */
+    now += 1000ull * HTTP_WRONG_EVERY_MS;
+    for (int i = 0; i < HTTP_WRONG_BURST; i++) {
+        assert_int_equal(http_wrong_wait(&w, &ann, now), 0);
+        http_wrong_note(&w, &ann, now);
+    }
+    assert_true(http_wrong_wait(&w, &ann, now) > 0);
+    /* Many others do not push out who has tried most. */
+    for (uint32_t i = 0; i < 4 * HTTP_WRONG_PEERS; i++) {
+        const struct http_peer other = peer4(0x0b000000 + i);
+        http_wrong_note(&w, &other, now);
+    }
+    assert_int_equal(w.n, HTTP_WRONG_PEERS);
+    assert_true(http_wrong_wait(&w, &ann, now) > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_host),   cmocka_unit_test(test_origin), cmocka_unit_test(test_token),
-        cmocka_unit_test(test_tokens), cmocka_unit_test(test_login),
+        cmocka_unit_test(test_tokens), cmocka_unit_test(test_login),  cmocka_unit_test(test_peers),
+        cmocka_unit_test(test_wrong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,6 +48,17 @@ function pause(ms: number, signal?: AbortSignal): Promise<void> {
   });
 }
 
+const AGAIN_MS = 10_000;
+
+/** A login that has ended: the page's own address then answers with the form for a new one, and leads back here. */
+function logInAgain(): void {
+  const before = Number(sessionStorage.getItem("kymo.reloaded") ?? 0);
+  // The answer of a proxy that wants something else must not make the page load for ever.
+  if (Date.now() - before < AGAIN_MS) return;
+  sessionStorage.setItem("kymo.reloaded", String(Date.now()));
+  location.reload();
+}
+
 /** Sends a request; a busy server (503) is asked again a few times. Throws ApiError, or AbortError through the signal. */
 export async function request(url: string, init: RequestInit = {}): Promise<Response> {
   const signal = init.signal ?? undefined;
@@ -60,6 +71,7 @@ export async function request(url: string, init: RequestInit = {}): Promise<Resp
       throw new ApiError(0, "unreachable", "The server does not answer.");
     }
     if (response.ok) return response;
+    if (response.status === 401) logInAgain();
     if (response.status !== 503 || attempt === RETRIES) throw await errorOf(response);
     await pause(RETRY_MS * 2 ** attempt, signal);
   }
