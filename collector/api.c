@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "collector/api_impl.h"
 #include "collector/api_store.h"
+#include "collector/json_text.h"
 #include "collector/page_files.h"
 #include "collector/work_queue.h"
 
@@ -34,6 +35,11 @@ const struct http_route *api_routes(size_t *ret_n)
     return routes;
 }
 
+struct api_members {
+    const char *data_path;
+    json_t *dirs;
+};
+
 /* The directory of a profile that is ready. */
 static int find_profile(struct api_query *q, const char *name, char **ret_dir, struct kymo_err *err)
 {
@@ -52,6 +58,24 @@ static int find_profile(struct api_query *q, const char *name, char **ret_dir, s
     return 0;
 }
 
+static int add_member(void *ctx, const struct catalog_profile *p)
+{
+    struct api_members *m = ctx;
+    char *dir KYMO_FREE = p->state == CATALOG_READY ? work_queue_place(m->data_path, p->name) : NULL;
+    return dir && json_object_set_new(m->dirs, p->name, json_text(dir)) < 0 ? -ENOMEM : 0;
+}
+
+static int list_members(struct api_query *q, const char *name, json_t *dirs, struct kymo_err *err)
+{
+    struct api *a = (struct api *)q;
+    struct api_members m = {a->data_path, dirs};
+    struct catalog_profile p;
+    int r = catalog_find(a->catalog, name, &p, err);
+    if (r == 0 && p.is_parent)
+        r = catalog_list_members(a->catalog, p.request, add_member, &m, err);
+    return r < 0 && err->code == 0 ? kymo_err_set(err, r, "no memory for a list of members") : r;
+}
+
 static void api_freep(struct api **a)
 {
     api_free(*a);
@@ -61,11 +85,13 @@ int api_new(const char *data_path, const struct api_source *source, struct api *
 {
     struct api *a KYMO_CLEANUP(api_freep) = KYMO_NEW(struct api);
     char *path KYMO_FREE = kymo_asprintf("%s/catalog.db", data_path);
-    if (!a || !path || !(a->data_path = kymo_strdup(data_path)))
+    if (!a || !path || !(a->data_path = kymo_strdup(data_path)) || !(a->fleet = kymo_asprintf("%s/fleet", data_path)))
         return kymo_err_set(err, -ENOMEM, "no memory for the API");
     a->source = *source;
     a->query.find = find_profile;
     a->query.manages = source->remove != NULL;
+    a->query.members = list_members;
+    a->query.fleet = a->fleet;
     int r = catalog_open(path, true, &a->catalog, err);
     if (r == 0)
         *ret = KYMO_TAKE(a);
@@ -78,6 +104,7 @@ struct api *api_free(struct api *a)
         return NULL;
     catalog_free(a->catalog);
     kymo_free(a->data_path);
+    kymo_free(a->fleet);
     kymo_free(a);
     return NULL;
 }

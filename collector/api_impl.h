@@ -14,7 +14,7 @@
 struct api {
     struct api_query query; /* first */
     struct catalog *catalog;
-    char *data_path;
+    char *data_path, *fleet;
     struct api_source source;
     const struct http *http;
     const struct page_files *page;

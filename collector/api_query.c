@@ -1,4 +1,4 @@
-#include "collector/api_query.h"
+#include "collector/api_query_impl.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "collector/json_text.h"
 
 #define PARAMS_MAX 16
-#define LIST_MAX (256u << 10)
+#define LIST_MAX (768u << 10) /* of a request, which has 1 MiB at most */
 
 /* From the question to the last byte of its answer. Ends when both sides have. */
 struct flow {
@@ -98,7 +98,7 @@ static void on_end(void *ctx, const struct query_failure *why)
 
 static const struct query_call_ops call_ops = {.head = on_head, .data = on_data, .end = on_end};
 
-static int take_params(const struct api_query *a, const struct http_request *q, const char *names, json_t *params)
+int api_query_take_params(const struct api_query *a, const struct http_request *q, const char *names, json_t *params)
 {
     char name[32];
     int r = 0;
@@ -125,7 +125,7 @@ static int take_params(const struct api_query *a, const struct http_request *q, 
 }
 
 /* The names in a comma list, for who asks whether a request has others. */
-static bool params_known(struct http_request *q, const char *names)
+bool api_query_params_known(struct http_request *q, const char *names)
 {
     char text[256];
     const char *known[PARAMS_MAX + 1] = {NULL};
@@ -138,8 +138,8 @@ static bool params_known(struct http_request *q, const char *names)
 }
 
 /* params is taken; r < 0: what went wrong already, in err. */
-static void start(const struct api_query *a, struct http_request *q, enum query_class class, const char *dir,
-                  const char *op, json_t *params, int r, struct kymo_err *err)
+void api_query_start(const struct api_query *a, struct http_request *q, enum query_class class, const char *dir,
+                     const char *op, json_t *params, int r, struct kymo_err *err)
 {
     struct flow *f = r == 0 ? KYMO_NEW(struct flow) : NULL;
     if (r == 0 && (!f || !params))
@@ -162,15 +162,15 @@ static void ask(struct api_query *a, struct http_request *q, enum query_class cl
 {
     struct kymo_err err = {0};
     char *dir KYMO_FREE = NULL;
-    if (!params_known(q, names))
+    if (!api_query_params_known(q, names))
         return;
     json_t *params = json_object();
-    int r = params ? take_params(a, q, names, params) : -ENOMEM;
+    int r = params ? api_query_take_params(a, q, names, params) : -ENOMEM;
     if (r < 0)
         r = kymo_err_set(&err, -ENOMEM, "no memory for the question");
     if (r == 0)
         r = a->find(a, http_path(q, "name"), &dir, &err);
-    start(a, q, class, dir, op, params, r, &err);
+    api_query_start(a, q, class, dir, op, params, r, &err);
 }
 
 /* Profiles that a question without one in its path is about: dirs and names, in lists of the same shape. */
@@ -200,11 +200,11 @@ static void chosen_done(struct chosen *c)
     kymo_free(c->first);
 }
 
-static int put_list(json_t *params, const char *key, const json_t *list)
+int api_query_put(json_t *params, const char *key, const json_t *value)
 {
     struct kymo_buf text;
     kymo_buf_init(&text, LIST_MAX);
-    int r = json_print(list, &text);
+    int r = json_print(value, &text);
     if (r == 0)
         r = json_object_set_new(params, key, json_stringn((const char *)text.data, text.len));
     kymo_buf_done(&text);
@@ -213,9 +213,9 @@ static int put_list(json_t *params, const char *key, const json_t *list)
 
 static int put_chosen(json_t *params, const struct chosen *c, struct kymo_err *err)
 {
-    int r = put_list(params, "dirs", c->dirs);
+    int r = api_query_put(params, "dirs", c->dirs);
     if (r == 0)
-        r = put_list(params, "names", c->names);
+        r = api_query_put(params, "names", c->names);
     return r < 0 ? kymo_err_set(err, -ENOMEM, "no memory for the question") : 0;
 }
 
@@ -269,7 +269,7 @@ void api_query_sql(void *ctx, struct http_request *q)
         struct chosen c = {json_array(), json_array(), NULL};
         json_t *params = json_object();
         int r = read_sql(a, body, &c, params, &err);
-        start(a, q, QUERY_LONG, c.first, "sql", params, r, &err);
+        api_query_start(a, q, QUERY_LONG, c.first, "sql", params, r, &err);
         chosen_done(&c);
     }
     json_decref(body);
@@ -311,14 +311,14 @@ void api_query_compare(void *ctx, struct http_request *q)
 {
     struct api_query *a = ctx;
     struct kymo_err err = {0};
-    if (!params_known(q, "base,profiles"))
+    if (!api_query_params_known(q, "base,profiles"))
         return;
     struct chosen c = {json_array(), json_array(), NULL};
     json_t *params = json_object();
     int r = read_compare(a, q, &c, &err);
     if (r == 0)
         r = put_chosen(params, &c, &err);
-    start(a, q, QUERY_LONG, c.first, "compare", params, r, &err);
+    api_query_start(a, q, QUERY_LONG, c.first, "compare", params, r, &err);
     chosen_done(&c);
 }
 

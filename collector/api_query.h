@@ -14,8 +14,11 @@ struct api_query {
     struct viewer_store *store;            /* what users keep; NULL: nothing */
     bool manages;                          /* profiles can be uploaded, removed, pinned */
     const char *framework_root, *nki_root; /* folders of source texts; NULL: none */
+    const char *fleet;                     /* folder of the fleet's tables; NULL: none */
     /* The directory of a profile, absolute, as fresh memory. -ENOENT; -EALREADY: it is not ready. */
     int (*find)(struct api_query *q, const char *name, char **ret_dir, struct kymo_err *err);
+    /* Puts the directories of a profile's members into dirs, by name, where they have any. */
+    int (*members)(struct api_query *q, const char *name, json_t *dirs, struct kymo_err *err);
 };
 
 /* X(operation, class, path below the profile, parameters beside those in the path) */
@@ -33,7 +36,8 @@ struct api_query {
     X(export, QUERY_LONG, "export", "tables,from,to,mode,width")                                                       \
     X(source, QUERY_LONG, "source", "file")                                                                            \
     X(source_lines, QUERY_LONG, "source/lines", "file")                                                                \
-    X(source_events, QUERY_LONG, "source/events", "file,lines,from,to,width")
+    X(source_events, QUERY_LONG, "source/events", "file,lines,from,to,width")                                          \
+    X(skew, QUERY_QUICK, "skew", "from,to,sort,operation,last,significant,id,arrivals,page,size")
 
 #define X(op, class, path, params) void api_query_##op(void *ctx, struct http_request *q);
 API_QUERIES(X)
@@ -45,9 +49,18 @@ API_QUERIES(X)
 /* Those that name their profiles themselves. */
 void api_query_sql(void *ctx, struct http_request *q);
 void api_query_compare(void *ctx, struct http_request *q);
+/* api_ranks.c: about the members of one, and about all of them. */
+void api_query_ranks(void *ctx, struct http_request *q);
+void api_query_lanes(void *ctx, struct http_request *q);
+void api_query_fleet(void *ctx, struct http_request *q);
+void api_query_fleet_profiles(void *ctx, struct http_request *q);
 
 /* Rows for a table of routes. */
-#define API_QUERY_ALONE_ROUTES {"POST", "/api/v1/sql", api_query_sql}, {"GET", "/api/v1/compare", api_query_compare},
+#define API_QUERY_ALONE_ROUTES                                                                                         \
+    {"POST", "/api/v1/sql", api_query_sql}, {"GET", "/api/v1/compare", api_query_compare},                             \
+        {"GET", "/api/v1/profiles/{name}/ranks", api_query_ranks},                                                     \
+        {"GET", "/api/v1/profiles/{name}/ranks/lanes", api_query_lanes}, {"GET", "/api/v1/fleet", api_query_fleet},    \
+        {"GET", "/api/v1/fleet/profiles", api_query_fleet_profiles},
 #define API_QUERY_ROUTE(op, class, path, params) {"GET", "/api/v1/profiles/{name}/" path, api_query_##op},
 
 #endif

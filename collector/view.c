@@ -24,7 +24,7 @@
 
 struct args {
     struct kymo_option_list dirs;
-    const char *http, *page, *ports_file, *framework_root, *nki_root;
+    const char *http, *page, *ports_file, *framework_root, *nki_root, *fleet;
 };
 
 static const struct kymo_option options[] = {
@@ -53,6 +53,11 @@ static const struct kymo_option options[] = {
      .arg = "DIR",
      .offset = offsetof(struct args, nki_root),
      .help = "source files of NKI kernels, likewise"},
+    {.name = "fleet",
+     .type = KYMO_OPTION_TEXT,
+     .arg = "DIR",
+     .offset = offsetof(struct args, fleet),
+     .help = "the fleet's tables, as a collector has them in the folder fleet of its store"},
     {.name = "ports-file",
      .type = KYMO_OPTION_TEXT,
      .arg = "FILE",
@@ -81,7 +86,7 @@ struct view {
     uv_signal_t signals[2];
     struct profile *profiles;
     size_t n, cap;
-    char roots[2][PATH_MAX]; /* of source texts */
+    char roots[3][PATH_MAX]; /* of source texts, and of the fleet's tables */
 };
 
 /* Profiles */
@@ -194,6 +199,24 @@ static int find_dir(struct api_query *q, const char *name, char **ret_dir, struc
     return *ret_dir ? 0 : kymo_err_set(err, -ENOMEM, "no memory for a path");
 }
 
+/* Any of them may be a member of any. */
+static int list_dirs(struct api_query *q, const char *name, json_t *dirs, struct kymo_err *err)
+{
+    const struct view *v = (const struct view *)q;
+    (void)name;
+    for (size_t i = 0; i < v->n; i++)
+        if (json_object_set_new(dirs, v->profiles[i].name, json_text(v->profiles[i].dir)) < 0)
+            return kymo_err_set(err, -ENOMEM, "no memory for a list of profiles");
+    return 0;
+}
+
+/* Made of many others by kymo gather. */
+static bool is_parent(const char *dir)
+{
+    char *path KYMO_FREE = kymo_asprintf("%s/Member.parquet", dir);
+    return path && access(path, F_OK) == 0;
+}
+
 /* Routes */
 
 static json_t *profile_row(const struct profile *p)
@@ -205,7 +228,7 @@ static json_t *profile_row(const struct profile *p)
     json_put(o, "state", json_text(there ? "ready" : "failed"), true);
     json_put(o, "reason", json_text("the directory is not there any more"), !there);
     json_put(o, "path", json_text(p->dir), there);
-    json_put(o, "kind", json_text("device"), true);
+    json_put(o, "kind", json_text(is_parent(p->dir) ? "ranks" : "device"), true);
     json_put(o, "finished_ns",
              json_integer(there ? (json_int_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec : 0), there);
     return o;
@@ -374,6 +397,8 @@ static int open_all(struct view *v, const struct args *args, struct kymo_err *er
         r = kymo_err_set(err, -errno, "%s: %s", args->framework_root, strerror(errno));
     if (args->nki_root && !(v->query.nki_root = realpath(args->nki_root, v->roots[1])))
         r = kymo_err_set(err, -errno, "%s: %s", args->nki_root, strerror(errno));
+    if (args->fleet && !(v->query.fleet = realpath(args->fleet, v->roots[2])))
+        r = kymo_err_set(err, -errno, "%s: %s", args->fleet, strerror(errno));
     for (size_t i = 0; i < args->dirs.n && r == 0; i++)
         r = add_argument(v, args->dirs.items[i], err);
     if (r == 0)
@@ -406,7 +431,7 @@ static void close_all(struct view *v)
 
 int view_main(int argc, char **argv)
 {
-    static struct view v = {.query = {.find = find_dir}};
+    static struct view v = {.query = {.find = find_dir, .members = list_dirs}};
     struct args args;
     struct kymo_err err = {0};
     int code = kymo_options_main(&spec, argc, argv, &args);

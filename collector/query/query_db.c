@@ -23,7 +23,7 @@ struct query_db {
     duckdb_database database;
     duckdb_connection connection;
     unsigned timeout_ms;
-    int dir_fds[QUERY_DIRS_MAX];
+    int *dir_fds; /* -1: could not be opened */
     size_t n_dirs;
 };
 
@@ -138,7 +138,8 @@ static int lock_down(struct query_db *db, struct kymo_err *err)
     kymo_buf_init(&sql, QUERY_SQL_MAX);
     int r = kymo_buf_printf(&sql, "SET allowed_directories = [");
     for (size_t i = 0; i < db->n_dirs && r == 0; i++)
-        r = kymo_buf_printf(&sql, "%s'/proc/self/fd/%d'", i ? ", " : "", db->dir_fds[i]);
+        if (db->dir_fds[i] >= 0)
+            r = kymo_buf_printf(&sql, "'/proc/self/fd/%d',", db->dir_fds[i]);
     if (r == 0)
         r = kymo_buf_printf(&sql, "]; SET enable_external_access = false; SET lock_configuration = true");
     r = r < 0 ? kymo_err_set(err, r, "no memory for a statement") : execute(db, (const char *)sql.data, err);
@@ -196,11 +197,19 @@ static int open_dirs(struct query_db *db, const char *const *dirs, size_t n, boo
     return r;
 }
 
-static int open_all(const char *const *dirs, size_t n, bool schemas, const struct query_limits *limits,
+static void open_places(struct query_db *db, const char *const *dirs, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        db->dir_fds[db->n_dirs++] = kymo_file_open(dirs[i], O_RDONLY | O_DIRECTORY, 0, NULL);
+}
+
+enum views { VIEWS_NONE, VIEWS_PLAIN, VIEWS_AND_SCHEMAS };
+
+static int open_all(const char *const *dirs, size_t n, enum views views, const struct query_limits *limits,
                     struct query_db **ret, struct kymo_err *err)
 {
     struct query_db *db KYMO_CLEANUP(query_db_freep) = KYMO_NEW(struct query_db);
-    if (!db)
+    if (!db || !(db->dir_fds = KYMO_NEW_ARRAY(int, n + 1)))
         return kymo_err_set(err, -ENOMEM, "out of memory");
     db->timeout_ms = limits->timeout_ms;
     int r = open_database(db, limits, err);
@@ -208,7 +217,9 @@ static int open_all(const char *const *dirs, size_t n, bool schemas, const struc
     if (r == 0)
         r = execute(db, "SET parquet_metadata_cache = true", err);
     if (r == 0)
-        r = open_dirs(db, dirs, n, schemas, err);
+        open_places(db, dirs, views == VIEWS_NONE ? n : 0);
+    if (r == 0 && views != VIEWS_NONE)
+        r = open_dirs(db, dirs, n, views == VIEWS_AND_SCHEMAS, err);
     if (r == 0)
         r = lock_down(db, err);
     if (r < 0)
@@ -219,7 +230,7 @@ static int open_all(const char *const *dirs, size_t n, bool schemas, const struc
 
 int query_db_open(const char *dir, const struct query_limits *limits, struct query_db **ret, struct kymo_err *err)
 {
-    return open_all(&dir, 1, false, limits, ret, err);
+    return open_all(&dir, 1, VIEWS_PLAIN, limits, ret, err);
 }
 
 int query_db_open_many(const char *const *dirs, size_t n, const struct query_limits *limits, struct query_db **ret,
@@ -227,7 +238,20 @@ int query_db_open_many(const char *const *dirs, size_t n, const struct query_lim
 {
     if (n == 0 || n > QUERY_DIRS_MAX)
         return kymo_err_set(err, -EINVAL, "1 to %d directories can be asked at once", QUERY_DIRS_MAX);
-    return open_all(dirs, n, n > 1, limits, ret, err);
+    return open_all(dirs, n, n > 1 ? VIEWS_AND_SCHEMAS : VIEWS_PLAIN, limits, ret, err);
+}
+
+int query_db_open_places(const char *const *dirs, size_t n, const struct query_limits *limits, struct query_db **ret,
+                         struct kymo_err *err)
+{
+    if (n > QUERY_PLACES_MAX)
+        return kymo_err_set(err, -EINVAL, "at most %d directories can be read at once", QUERY_PLACES_MAX);
+    return open_all(dirs, n, VIEWS_NONE, limits, ret, err);
+}
+
+int query_db_place(const struct query_db *db, size_t i)
+{
+    return db->dir_fds[i];
 }
 
 void query_db_interrupt(struct query_db *db)
@@ -249,7 +273,9 @@ struct query_db *query_db_free(struct query_db *db)
     if (db->database)
         duckdb_close(&db->database);
     for (size_t i = 0; i < db->n_dirs; i++)
-        (void)kymo_file_close(db->dir_fds[i]);
+        if (db->dir_fds[i] >= 0)
+            (void)kymo_file_close(db->dir_fds[i]);
+    kymo_free(db->dir_fds);
     kymo_free(db);
     return NULL;
 }

@@ -17,6 +17,7 @@
 #define QUERY_COLUMNS_MAX 4096
 #define QUERY_SQL_MAX (1u << 20)
 #define QUERY_DIRS_MAX 8
+#define QUERY_PLACES_MAX 256
 
 struct query_limits {
     uint64_t memory_bytes; /* 0: 512 MiB */
@@ -46,6 +47,14 @@ int query_db_open(const char *dir, const struct query_limits *limits, struct que
 /* Several: the tables of the first under their names, those of all in schemas p1, p2, ...; one has no schema. */
 int query_db_open_many(const char *const *dirs, size_t n, const struct query_limits *limits, struct query_db **ret,
                        struct kymo_err *err) KYMO_MUST_CHECK;
+/*
+ * Without views, for statements of one's own over files in directories: the files of dirs[i] are below
+ * /proc/self/fd/N with N of query_db_place, and nothing else can be read. A directory that cannot be opened is none.
+ */
+int query_db_open_places(const char *const *dirs, size_t n, const struct query_limits *limits, struct query_db **ret,
+                         struct kymo_err *err) KYMO_MUST_CHECK;
+/* -1: it could not be opened. */
+int query_db_place(const struct query_db *db, size_t i);
 /* From another thread: what runs ends with an error. */
 void query_db_interrupt(struct query_db *db);
 struct query_db *query_db_free(struct query_db *db);

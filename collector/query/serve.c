@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "collector/query/query_internal.h"
 #include "collector/query/serve_dirs.h"
 #include "collector/query/serve_frame.h"
 #include "collector/query/serve_impl.h"
@@ -85,6 +86,21 @@ int serve_visit(struct serve_request *q, const char *path,
         duckdb_disconnect(&connection);
     }
     serve_dirs_put(q->serve->dirs, dir);
+    return r;
+}
+
+int serve_visit_db(struct serve_request *q, struct query_db *db,
+                   int (*visit)(struct serve_request *q, void *ctx, struct kymo_err *err), void *ctx,
+                   struct kymo_err *err)
+{
+    duckdb_connection before = q->sql.connection, connection = NULL;
+    int r = query_db_connect(db, &connection, err);
+    if (r < 0)
+        return r;
+    set_connection(q, q->dir, connection);
+    r = visit(q, ctx, err);
+    set_connection(q, q->dir, before);
+    duckdb_disconnect(&connection);
     return r;
 }
 

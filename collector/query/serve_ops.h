@@ -19,12 +19,17 @@
     X(export)                                                                                                          \
     X(source)                                                                                                          \
     X(source_lines)                                                                                                    \
-    X(source_events)
+    X(source_events)                                                                                                   \
+    X(ranks)                                                                                                           \
+    X(skew)                                                                                                            \
+    X(lanes)
 
 /* Those that are not about one directory: they open what they need themselves. */
 #define SERVE_OPS_ALONE(X)                                                                                             \
     X(sql)                                                                                                             \
-    X(compare)
+    X(compare)                                                                                                         \
+    X(fleet)                                                                                                           \
+    X(fleet_profiles)
 
 struct serve_op {
     const char *name;

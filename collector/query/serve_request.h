@@ -28,6 +28,10 @@ const struct sql *serve_sql_of(const struct serve_request *q);
 int serve_visit(struct serve_request *q, const char *path,
                 int (*visit)(struct serve_request *q, void *ctx, struct kymo_err *err), void *ctx,
                 struct kymo_err *err) KYMO_MUST_CHECK;
+/* The same with the first connection to a database of the operation's own; serve_dir_of stays as it is. */
+int serve_visit_db(struct serve_request *q, struct query_db *db,
+                   int (*visit)(struct serve_request *q, void *ctx, struct kymo_err *err), void *ctx,
+                   struct kymo_err *err) KYMO_MUST_CHECK;
 /* A database of the operation's own, whose statements end when the request does; until done. */
 int serve_own_db(struct serve_request *q, struct query_db *db, struct kymo_err *err) KYMO_MUST_CHECK;
 void serve_own_db_done(struct serve_request *q);

@@ -14,7 +14,7 @@ DOCUMENT = json.loads((Path(__file__).parents[2] / "collector" / "openapi.json")
 CAPTURES = 30
 PROFILES = 2 * CAPTURES + 2
 QUERIES = {o["operationId"] for path, methods in DOCUMENT["paths"].items() for method, o in methods.items()
-           if (path.startswith("/api/v1/profiles/{name}/") or path == "/api/v1/compare") and method == "get"}
+           if path.startswith(("/api/v1/profiles/{name}/", "/api/v1/compare", "/api/v1/fleet")) and method == "get"}
 STATES = ["received", "queued", "processing", "ready", "failed"]
 
 

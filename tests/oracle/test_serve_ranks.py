@@ -1,0 +1,337 @@
+"""Profiles of many ranks and the fleet, as kymo-query --serve answers for them, against pandas on the same tables."""
+
+import datetime
+import json
+import math
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fleet_job
+import gather_job
+import profiles
+import serve_client
+from gather_job import Rank, UNIX
+from profiles import Cell
+
+TODAY = datetime.date(2026, 11, 30)
+
+
+def read(directory, table):
+    return pd.read_parquet(directory / f"{table}.parquet")
+
+
+@pytest.fixture(scope="module")
+def server():
+    s = serve_client.Server("--timeout", "60")
+    yield s
+    assert s.close() == 0
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory):
+    return fleet_job.simulated_job(tmp_path_factory.mktemp("job"))
+
+
+@pytest.fixture(scope="module")
+def answer(job, server):
+    parent, members = job
+    return server.ask(parent, "ranks", members=fleet_job.members_text(members))
+
+
+def test_ranks_are_the_members(job, answer):
+    parent, members = job
+    table, clocks = read(parent, "Member").set_index("profile"), read(parent, "ClockMap").set_index("profile")
+    zero = table.first_unix_ns.min()
+    assert int(answer["zero_unix_ns"]) == zero and answer["total"] == len(members) == len(answer["ranks"])
+    assert answer["one_clock"] is True and answer["collectives"] == len(read(parent, "CollectiveSkew"))
+    assert answer["extent"] == {"from": 0, "to": max(table.last_unix_ns.max(), read(parent, "CollectiveSkew").end_ns.max()) - zero}
+    for row in answer["ranks"]:
+        m, c = table.loc[row["profile"]], clocks.loc[row["profile"]]
+        assert [row["rank"], row["host"], row["job"], row["worker"]] == [m["rank"], m.host, "train", m.worker]
+        assert [row["from"], row["to"], row["offset_ns"]] == [m.first_unix_ns - zero, m.last_unix_ns - zero, c.offset_ns - zero]
+        assert row["drift_ppm"] == pytest.approx(c.drift_ppm) and row["error_ns"] == row["device_error_ns"] == c.device_error_ns
+        own = read(parent.parent / row["profile"], "Summary").iloc[0]
+        assert row["mfu_percent"] == pytest.approx(own.mfu_estimated_percent) and row["hfu_percent"] == pytest.approx(own.hfu_estimated_percent)
+        assert row["total_time"] == pytest.approx(own.total_time)
+
+
+def test_the_slow_rank_is_the_outlier(job, answer):
+    parent, _ = job
+    skew, arrivals = read(parent, "CollectiveSkew"), read(parent, "CollectiveArrival")
+    counted = skew[skew.significant.fillna(False)]
+    assert answer["counted"] == len(counted) and answer["certain"] is True and answer["spread_ns"] == skew.spread_ns.max()
+    met = arrivals.merge(counted, left_on="collective_id", right_on="id", suffixes=("", "_s"))
+    for row in answer["ranks"]:
+        mine = met[met.profile == row["profile"]]
+        last = mine[mine.last_profile == row["profile"]]
+        chance = 1 / mine.arrived
+        score = (len(last) - chance.sum()) / math.sqrt((chance * (1 - chance)).sum())
+        assert [row["counted"], row["last_arrivals"], row["caused_wait_ns"]] == [len(mine), len(last), last.spread_ns.sum()]
+        assert row["wait_ns"] == arrivals[arrivals.profile == row["profile"]].wait_ns.sum()
+        assert row["score"] == pytest.approx(score) and row["expected"] == pytest.approx(chance.sum())
+        wanted = score >= 3 and last.spread_ns.sum() >= answer["extent"]["to"] / 1000
+        assert row["outlier"] == wanted and (row["why"] is not None) == wanted
+    first = answer["ranks"][0]
+    assert first["rank"] == 2 and first["outlier"] and answer["outliers"] == 1
+    assert f"{first['last_arrivals']} of {first['counted']}" in first["why"]
+    assert [r["rank"] for r in answer["ranks"]] == [2, 0, 1, 3]
+
+
+def test_orders_and_pages(job, server):
+    parent, members = job
+    ask = lambda **p: [r["rank"] for r in server.ask(parent, "ranks", members=fleet_job.members_text(members), **p)["ranks"]]
+    assert ask(sort="rank") == [0, 1, 2, 3] and ask(sort="rank", page=1, size=3) == [3]
+    waits = read(parent, "CollectiveArrival").groupby("profile").wait_ns.sum().sort_values(ascending=False)
+    assert [f"train-node7-r{k}" for k in ask(sort="wait")] == list(waits.index)
+    for wrong in ({"sort": "x"}, {"size": 257}, {"page": -1}):
+        with pytest.raises(serve_client.Failed, match="400"):
+            ask(**wrong)
+    for op, more in (("ranks", {}), ("skew", {}), ("lanes", {"from_": 0, "to": 1, "width": 1, "names": "[]", "dirs": "[]"})):
+        with pytest.raises(serve_client.Failed, match="404"):
+            server.ask(members[0], op, **more)
+
+
+def test_a_member_that_is_gone_costs_its_own_figures(job, server, tmp_path):
+    parent, members = job
+    bad = tmp_path / "r1"
+    bad.mkdir()
+    (bad / "Summary.parquet").write_bytes(b"PAR1 no table PAR1")
+    text = json.dumps({members[0].name: str(members[0]), members[1].name: str(bad), members[2].name: str(tmp_path / "none"), members[3].name: "x"})
+    rows = {r["rank"]: r for r in server.ask(parent, "ranks", members=text)["ranks"]}
+    assert rows[0]["mfu_percent"] > 0 and all(rows[k]["mfu_percent"] is None for k in (1, 2, 3))
+    assert all(r["mfu_percent"] is None for r in server.ask(parent, "ranks")["ranks"])
+
+
+def test_skew_is_the_tables(job, server):
+    parent, _ = job
+    skew, arrivals = read(parent, "CollectiveSkew"), read(parent, "CollectiveArrival")
+    zero = read(parent, "Member").first_unix_ns.min()
+    got = server.ask(parent, "skew", size=1000, arrivals=1)
+    wanted = skew.sort_values(["spread_ns", "first_arrival_ns", "id"], ascending=[False, True, True])
+    assert got["total"] == len(skew) and [r["id"] for r in got["rows"]] == list(wanted.id) and not got["truncated"]
+    for row, (_, w) in zip(got["rows"], wanted.iterrows()):
+        assert [row["first"], row["last"], row["end"]] == [w.first_arrival_ns - zero, w.last_arrival_ns - zero, w.end_ns - zero]
+        assert [row["operation"], row["spread_ns"], row["error_bound_ns"], row["significant"], row["last_profile"], row["last_rank"]] == [
+            w.operation, w.spread_ns, w.error_bound_ns, w.significant, w.last_profile, w.last_rank]
+        mine = arrivals[arrivals.collective_id == w.id].sort_values(["arrival_ns", "rank"])
+        assert [(a["profile"], a["at"] + zero, a["late_ns"], a["wait_ns"]) for a in row["arrivals"]] == list(
+            zip(mine.profile, mine.arrival_ns, mine.late_ns, mine.wait_ns))
+
+
+def test_skew_is_filtered_and_paged(job, server):
+    parent, members = job
+    skew = read(parent, "CollectiveSkew")
+    zero = read(parent, "Member").first_unix_ns.min()
+    ids = lambda **p: [r["id"] for r in server.ask(parent, "skew", size=1000, **p)["rows"]]
+    assert ids(sort="first") == list(skew.sort_values(["first_arrival_ns", "id"]).id)
+    assert sorted(ids(operation="AllGather")) == list(skew[skew.operation == "AllGather"].id)
+    assert sorted(ids(last=members[2].name, significant=1)) == list(skew[(skew.last_profile == members[2].name) & skew.significant].id)
+    assert ids(id=5) == [5]
+    middle = int(skew.first_arrival_ns.iloc[len(skew) // 2] - zero)
+    inside = skew[(skew.first_arrival_ns - zero <= middle + 1000) & (skew.end_ns - zero >= middle)]
+    assert sorted(ids(from_=middle, to=middle + 1000)) == list(inside.id) and 0 < len(inside) < len(skew)
+    pages = [r["id"] for k in range(4) for r in server.ask(parent, "skew", page=k, size=20)["rows"]]
+    assert pages == ids()[:80]
+    for text in ("' OR 1=1 --", '"; DROP TABLE "Member"', "<b>"):
+        assert ids(operation=text) == [] and ids(last=text) == []
+
+
+def lanes(server, parent, members, lo, hi, width):
+    return server.ask(parent, "lanes", from_=lo, to=hi, width=width, names=json.dumps([m.name for m in members]),
+                      dirs=json.dumps([str(m) for m in members]))
+
+
+def test_lanes_hold_the_arrivals(job, server, answer):
+    parent, members = job
+    arrivals, skew = read(parent, "CollectiveArrival"), read(parent, "CollectiveSkew").set_index("id")
+    zero, end = read(parent, "Member").first_unix_ns.min(), answer["extent"]["to"]
+    exact = lanes(server, parent, members, 0, end, 16384)
+    tracks = {t["id"]: t for t in exact["tracks"]}
+    assert set(tracks) == {f"{kind}:{m.name}" for kind in ("collective", "busy") for m in members}
+    for m in members:
+        rows = tracks[f"collective:{m.name}"]
+        wanted = arrivals[arrivals.profile == m.name].sort_values(["arrival_ns", "collective_id"])
+        columns = rows["values"]
+        assert list(columns["id"]) == list(wanted.collective_id)
+        assert list(columns["start"]) == list(wanted.arrival_ns - zero) and list(columns["end"]) == list(wanted.end_ns - zero)
+        assert list(columns["late"]) == list(wanted.late_ns) and list(columns["error"]) == list(wanted.error_bound_ns)
+        assert [bool(x) for x in columns["last"]] == [skew.last_profile[k] == m.name for k in wanted.collective_id]
+        assert [exact["dict"][k] for k in columns["label"]] == [skew.operation[k] for k in wanted.collective_id]
+    few = {t["id"]: t for t in lanes(server, parent, members, 0, end, 10)["tracks"]}
+    for m in members:
+        wanted = arrivals[arrivals.profile == m.name]
+        pixels = (wanted.arrival_ns - zero) // (end // 10)
+        columns = few[f"collective:{m.name}"]["values"]
+        assert list(columns["count"]) == list(pixels.value_counts().sort_index())
+        assert list(columns["late"]) == list(wanted.late_ns.groupby(pixels).max().sort_index())
+
+
+def test_lanes_hold_how_busy_ranks_are(job, server, answer):
+    """The busiest engine's part of each pixel, from the levels of detail, where the member's clock puts it."""
+    parent, members = job
+    end, width = answer["extent"]["to"], 50
+    tracks = {t["id"]: t["values"] for t in lanes(server, parent, members, 0, end, width)["tracks"]}
+    clocks = {r["profile"]: r for r in answer["ranks"]}
+    for m in members:
+        levels = read(m, "LevelOfDetail")
+        levels = levels[levels.kind == "instruction"]
+        pixel = end // width
+        bucket = max([b for b in levels.bucket_ns if b <= pixel], default=levels.bucket_ns.min())
+        step = max(bucket, pixel)
+        chosen = levels[levels.bucket_ns == bucket]
+        places = chosen.busy_ns.groupby([chosen.start_ts // step, chosen.timeline_track]).sum().unstack(fill_value=0).max(axis=1)
+        got = tracks[f"busy:{m.name}"]
+        clock = clocks[m.name]
+        starts = [clock["offset_ns"] + p * step + int(clock["drift_ppm"] / 1e6 * p * step) for p in places.index]
+        kept = [k for k, s in enumerate(starts) if s <= end]
+        assert np.allclose(got["start"], [starts[k] for k in kept], atol=1)
+        assert np.allclose(got["share"], [min(places.iloc[k] / step, 1) for k in kept])
+
+
+def test_lanes_of_others(job, server, tmp_path):
+    """A member without levels, one that is gone and a name that is none have lanes without rows."""
+    parent, members = job
+    bare = tmp_path / members[0].name
+    shutil.copytree(members[0], bare)
+    (bare / "LevelOfDetail.parquet").unlink()
+    tracks = {t["id"]: t["n"] for t in lanes(server, parent, [bare, tmp_path / members[1].name, tmp_path / "x'--"], 0, 10**9, 100)["tracks"]}
+    assert tracks[f"busy:{members[0].name}"] == tracks[f"busy:{members[1].name}"] == 0 and tracks[f"collective:{members[0].name}"] > 0
+    assert tracks["collective:x'--"] == 0
+    with pytest.raises(serve_client.Failed, match="400"):
+        lanes(server, parent, [], 0, 1, 1)
+
+
+def test_without_bounds_nothing_is_certain(server, tmp_path):
+    """Hosts whose clocks nobody synchronised: the late rank is told, and that it is not certain."""
+    ranks = [Rank(k, "ab"[k % 2], 0.0, UNIX, host_error=None) for k in range(4)]
+    gather_job.run_job(ranks, steps=20)
+    dirs = [gather_job.write_profile(tmp_path / f"r{r.number}", r, 5, 20 * 10**9, r.number) for r in ranks]
+    parent = tmp_path / "parent"
+    profiles.run(profiles.BIN / "kymo-gather", "--output", parent, *dirs)
+    a = server.ask(parent, "ranks")
+    assert not a["certain"] and not a["one_clock"] and a["counted"] == a["collectives"] and a["ranks"][0]["rank"] == 2
+    assert a["ranks"][0]["outlier"] and "not known" in a["ranks"][0]["why"] and a["ranks"][0]["error_ns"] is None
+    assert any(w["category"] == "Clock" for w in a["warnings"])
+
+
+# The fleet
+
+DAYS = [TODAY - datetime.timedelta(days=k) for k in range(16)]
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory):
+    """Two jobs on three hosts over 16 days; rank 1 of train lost two fifths of its MFU this week."""
+    directory = tmp_path_factory.mktemp("fleet")
+    tables, _ = profiles.make_tables(directory, Cell("mlp", "trn2", 1, small=True, options=("--throttle", "activity_0:6/8@20+30")))
+    made = directory / "fleet"
+    for back, day in enumerate(DAYS[::5]):
+        for job, rank, host in (("train", 0, "node1"), ("train", 1, "node2"), ("serve", 0, "node3")):
+            scale = 0.6 if (job, rank) == ("train", 1) and 5 * back < 7 else 1 + back / 100
+            fleet_job.publish(made, tables, f"{job}-{host}-r{rank}-{back}", day, back, "east" if job == "serve" else "west", scale,
+                              job=job, rank=rank, host=host, capture=f"c{back}")
+    return made
+
+
+def rows_of(fleet):
+    """One row per profile, as the fleet's tables have it."""
+    def table(name):
+        parts = [(p, pd.read_parquet(p)) for p in sorted((fleet / name).glob("date=*/cluster=*/*.parquet"))]
+        return pd.concat([f.assign(day=p.parts[-3][5:], cluster=p.parts[-2][8:]) for p, f in parts])
+    s = table("Summary").set_index("profile")
+    x, t, lost = table("ExecutionInfo"), table("ThrottleSummary"), table("LossLedger")
+    s["step"] = (x.execution_end_ts - x.execution_start_ts).groupby(x.profile).mean()
+    t = t[t.throttle_type == "all"]
+    s["throttled"] = t.throttle_active_time_percent.groupby(t.profile).mean()
+    s["lost"] = lost.lost_records.fillna(0).groupby(lost.profile).sum()
+    return s
+
+
+def figures(rows):
+    if not len(rows):
+        return None
+    weighted = lambda c: (rows[c] * rows.total_time).sum() / rows.total_time.sum()
+    return {"profiles": len(rows), "mfu_percent": weighted("mfu_estimated_percent"), "hfu_percent": weighted("hfu_estimated_percent"),
+            "time_s": rows.total_time.sum(), "step_ns": rows.step.mean(), "throttled_percent": rows.throttled.mean(), "lost_records": rows.lost.sum()}
+
+
+def same(got, wanted):
+    assert (got is None) == (wanted is None)
+    for name, value in (wanted or {}).items():
+        assert got[name] == pytest.approx(value, rel=1e-5), name
+
+
+@pytest.mark.parametrize("group, keys", [("job", ["job"]), ("host", ["host"]), ("rank", ["job", "rank"]), ("cluster", ["cluster"])])
+def test_fleet_is_the_tables(fleet, server, group, keys):
+    got = server.ask(fleet, "fleet", group=group, to=TODAY, from_=DAYS[15])
+    rows = rows_of(fleet)
+    assert got["days"] == [str(d) for d in DAYS[::-1]] and got["profiles"] == len(rows) and got["last_day"] == str(TODAY) and got["first_day"] == str(DAYS[15])
+    week, before = [str(d) for d in DAYS[:7]], [str(d) for d in DAYS[7:14]]
+    groups = dict(list(rows.groupby(keys)))
+    assert got["total"] == len(groups) == len(got["rows"])
+    for row in got["rows"]:
+        mine = groups[tuple(row["key"][k] for k in keys)]
+        same(row["this_week"], figures(mine[mine.day.isin(week)]))
+        same(row["week_before"], figures(mine[mine.day.isin(before)]))
+        for day, one in zip(got["days"], row["days"]):
+            same(one, figures(mine[mine.day == day]))
+        assert row["delta"]["mfu_percent"] == pytest.approx(row["this_week"]["mfu_percent"] - row["week_before"]["mfu_percent"])
+    losses = [r["delta"]["mfu_percent"] for r in got["rows"]]
+    assert losses == sorted(losses)
+    if group == "rank":
+        assert got["rows"][0]["key"] == {"job": "train", "rank": 1} and losses[0] < 0
+
+
+def test_fleet_is_filtered_and_paged(fleet, server):
+    ask = lambda **p: server.ask(fleet, "fleet", to=TODAY, **p)
+    assert [r["key"] for r in ask(group="host", job="serve")["rows"]] == [{"host": "node3"}]
+    assert {r["key"]["host"] for r in ask(group="host", cluster="west")["rows"]} == {"node1", "node2"}
+    assert ask(group="rank", rank=1)["total"] == 1 and ask(instance_type="trn2.48xlarge")["total"] == 2 and ask(text="NODE3")["total"] == 1
+    names = [r["name"] for r in ask(group="host", sort="name")["rows"]]
+    assert names == ["node1", "node2", "node3"]
+    assert [r["name"] for k in range(3) for r in ask(group="host", sort="name", page=k, size=1)["rows"]] == names
+    for text in ("' OR 1=1 --", "%", '"'):
+        assert ask(job=text)["total"] == 0 and ask(text=text)["total"] == 0
+    for wrong in ({"to": "2026-02-30"}, {"to": "x"}, {"from_": "2027-01-01"}, {"from_": "2026-01-01"}, {"group": "profile"}, {"sort": "x"}):
+        with pytest.raises(serve_client.Failed, match="400"):
+            server.ask(fleet, "fleet", **{"to": TODAY, **wrong})
+    empty = server.ask(fleet, "fleet", to="2020-01-31")
+    assert empty["rows"] == [] and empty["last_day"] == str(TODAY)
+
+
+def test_profiles_behind_a_row(fleet, server):
+    rows = rows_of(fleet)
+    got = server.ask(fleet, "fleet_profiles", to=TODAY, job="train", rank=1, sort="mfu")
+    mine = rows[(rows.job == "train") & (rows["rank"] == 1) & rows.day.isin([str(d) for d in DAYS[:14]])].sort_values("mfu_estimated_percent", kind="stable")
+    assert got["total"] == len(mine) == len(got["rows"]) and {r["profile"] for r in got["rows"]} == set(mine.index)
+    for row in got["rows"]:
+        w = mine.loc[row["profile"]]
+        assert [row["day"], row["host"], row["cluster"], row["capture_id"], int(row["time_unix_ns"])] == [w.day, w.host, w.cluster, w.capture_id, w.time_unix_ns]
+        assert row["mfu_percent"] == pytest.approx(w.mfu_estimated_percent) and row["step_ns"] == pytest.approx(w.step)
+    assert [r["mfu_percent"] for r in got["rows"]] == sorted(r["mfu_percent"] for r in got["rows"])
+    times = [int(r["time_unix_ns"]) for r in server.ask(fleet, "fleet_profiles", to=TODAY)["rows"]]
+    assert times == sorted(times, reverse=True)
+
+
+def test_a_fleet_with_odd_files(fleet, server, tmp_path):
+    """Names that are not the store's are passed over; columns that an older writer had not are null; no rows at all."""
+    copy = tmp_path / "fleet"
+    shutil.copytree(fleet, copy)
+    (copy / "Summary" / "date=2026-11-30" / "cluster=a'b").mkdir()
+    (copy / "Summary" / "date=x").mkdir()
+    shutil.copy(next(copy.glob("Summary/date=*/cluster=*/*.parquet")), copy / "Summary" / "date=2026-11-30" / "cluster=a'b" / "part-q.parquet")
+    for path in copy.glob("Summary/date=2026-11-30/cluster=*/part-*.parquet"):
+        pd.read_parquet(path).drop(columns=["hfu_estimated_percent"]).to_parquet(path)
+    for table in ("ExecutionInfo", "ThrottleSummary"):
+        shutil.rmtree(copy / table)
+    got = server.ask(copy, "fleet", to=TODAY)
+    assert got["total"] == 2 and all(r["this_week"]["mfu_percent"] for r in got["rows"])
+    assert all(r["days"][-1]["hfu_percent"] is None and r["this_week"]["step_ns"] is None for r in got["rows"])
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    assert server.ask(bare, "fleet")["rows"] == []
+    with pytest.raises(serve_client.Failed, match="404"):
+        server.ask(tmp_path / "none", "fleet")
