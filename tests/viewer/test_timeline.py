@@ -1,6 +1,9 @@
 """The timeline: tracks, settings, zoom and pan, arranging, hover card, bands, absent tracks."""
 
+import re
+
 import pytest
+from playwright.sync_api import expect
 
 from driver import close_to
 
@@ -338,3 +341,55 @@ def test_the_hover_card_follows_what_moves_below_the_pointer(viewer, tables):
     viewer.page.evaluate("document.querySelector('.scroller').scrollTop += 400")
     viewer.page.wait_for_timeout(200)
     assert viewer.page.locator(".hover-card", has_text="TensorMatrix(nc0)").count() == 0
+
+
+def pressed(viewer, key, event):
+    """Presses a key; that event is selected then, in view, and told of."""
+    viewer.page.keyboard.press(key)
+    viewer.page.wait_for_function(f"() => /event=Instruction:{event['id']}(&|$)/.test(location.href)")
+    told = viewer.page.get_by_role("status", name="Selected event")
+    expect(told).to_contain_text(f"{event['opcode']} on {event['timeline_track']}, from")
+    viewer.settle()
+    low, high = viewer.range()
+    assert low <= event["start_ts"] and event["end_ts"] <= high
+
+
+def test_a_track_is_chosen_and_walked_by_keys(viewer, tables):
+    order = "select * from Instruction where timeline_track = 'TensorMatrix(nc0)' order by start_ts {0}, id {0} limit 2"
+    first, second = tables("attention", order.format("asc"))
+    last, before = tables("attention", order.format("desc"))
+    viewer.open("attention")
+    page = viewer.page
+    tensor, matrix = viewer.label("instruction:Tensor(nc0)"), viewer.label("instruction:TensorMatrix(nc0)")
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if tensor.evaluate("e => e === document.activeElement"):
+            break
+    expect(tensor).to_be_focused()
+    assert tensor.evaluate("e => getComputedStyle(e).outlineStyle") == "solid", "the focus is seen"
+    page.keyboard.press("ArrowDown")
+    expect(matrix).to_be_focused()
+    count = tables("attention", "select count(*) n from Instruction where timeline_track = 'TensorMatrix(nc0)'")[0]["n"]
+    assert re.sub(r"\D", "", matrix.get_attribute("aria-label").split(",")[1]) == str(count)
+    pressed(viewer, "End", last)
+    pressed(viewer, "p", before)
+    pressed(viewer, "Home", first)
+    pressed(viewer, "n", second)
+    expect(matrix).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    expect(tensor).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    # One Tab stop for all tracks, behind it the chosen one's own buttons, then the plot.
+    for _ in range(4):
+        page.keyboard.press("Tab")
+        if viewer.page.locator("canvas.pointer").evaluate("e => e === document.activeElement"):
+            break
+    expect(viewer.page.locator("canvas.pointer")).to_be_focused()
+    pressed(viewer, "End", last)
+
+
+def test_enter_on_a_track_selects_the_first_event_in_view(viewer, tables):
+    viewer.open("attention", **{"from": 700000, "to": 720000})
+    sql = "select * from Instruction where timeline_track = 'Scalar(nc1)' and start_ts >= 700000 order by start_ts, id limit 1"
+    viewer.label("instruction:Scalar(nc1)").focus()
+    pressed(viewer, "Enter", tables("attention", sql)[0])

@@ -62,9 +62,14 @@ export class ProfileApi {
     return getJson(this.url("overview"), signal);
   }
 
-  timeline(ask: WindowQuery & { dma: DmaMode; split: boolean }, signal: AbortSignal): Promise<Packed> {
+  /** Tracks, by their ids, win over groups. */
+  timeline(
+    ask: WindowQuery & { dma: DmaMode; split: boolean; tracks?: string[] },
+    signal: AbortSignal,
+  ): Promise<Packed> {
     const { width, dma, split } = ask;
-    return getPacked(this.url("timeline", { ...whole(ask), width, groups: ask.groups.join(","), dma, split }), signal);
+    const which = { groups: ask.groups.join(","), tracks: ask.tracks?.join(",") };
+    return getPacked(this.url("timeline", { ...whole(ask), width, ...which, dma, split }), signal);
   }
 
   series(ask: WindowQuery, signal: AbortSignal): Promise<Packed> {

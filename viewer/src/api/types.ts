@@ -15,6 +15,7 @@ export interface Track {
   engine: string | null;
   pcore: number | null;
   table: string | null;
+  events?: number;
   dma: DmaMode | null;
   split: "joined" | "sequencer" | "compute" | null;
   form: "events" | "series";

@@ -12,6 +12,7 @@ import type {
   SearchAnswer,
   SearchHit,
 } from "../api/types";
+import { endOf } from "../timeline/ends";
 import { around, clamped, padded } from "../timeline/scale";
 import { DEFAULT_SETTINGS, DMA_MODES, NO_PREFS, type Settings, type TrackPrefs } from "../timeline/tracks";
 import { keep, kept } from "./keep";
@@ -67,6 +68,8 @@ export class Profile {
   readonly place = new Store<{ file: string; line: number } | null>(null);
   /** Source lines whose events are marked. */
   readonly lit = new Store<Lines | null>(null);
+  /** The track that keys go along: the one whose name has the focus, or the selected event's. */
+  readonly track = new Store<string | null>(null);
   /** A track that the timeline is to scroll to. */
   readonly reveal = new Store<string | null>(null);
   private readonly latest = {
@@ -74,6 +77,7 @@ export class Profile {
     dependencies: new Latest(),
     search: new Latest(),
     bands: new Latest(),
+    ends: new Latest(),
   };
 
   constructor(
@@ -86,6 +90,7 @@ export class Profile {
     this.settings.watch((settings) => keep("settings", settings));
     this.prefs.watch((prefs) => keep("tracks", prefs));
     this.selected.watch((event) => this.load(event));
+    this.details.watch(({ value }) => value?.track && this.track.set(value.track));
     this.loadBands();
   }
 
@@ -158,6 +163,20 @@ export class Profile {
     if (!details || !next) return;
     this.select({ table: details.table, id: next.id });
     this.focus({ ...next, track: details.track });
+  }
+
+  /** Selects the first or the last event of a track, or the first that begins at a time or later. */
+  async goToEnd(id: string | null, last: boolean, from = this.extent.from): Promise<void> {
+    const track = this.overview.tracks.find((other) => other.id === id);
+    if (!track) return;
+    this.track.set(track.id);
+    const range = { from, to: this.extent.to };
+    const found = await this.latest.ends
+      .run((signal) => endOf(this.api, track, this.settings.value, range, last, signal))
+      .catch(() => null);
+    if (!found) return;
+    this.select({ table: found.table, id: found.id });
+    this.focus(found);
   }
 
   private load(event: EventRef | null): void {

@@ -79,6 +79,8 @@ const KEYS: [string, string][] = [
   ["Click", "select an event; Ctrl or Cmd + click goes to its source line"],
   ["Double click", "zoom to an event"],
   ["N P", "the next and the previous event on the track of the selected one"],
+  ["Home End", "the first and the last event of that track"],
+  ["Tab to a track's name, then ↑ ↓", "choose a track; Enter, its first event in view; N P, Home End, its events"],
   ["Right click", "set an annotation; drag its line to move it"],
   ["B", "select a box by dragging"],
   ["Esc", "clear the box, then the selection"],

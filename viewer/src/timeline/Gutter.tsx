@@ -4,6 +4,7 @@ import { useRef, useState } from "preact/hooks";
 import type { Track } from "../api/types";
 import type { Profile } from "../state/profile";
 import type { BandLane } from "./bands";
+import { groupDigits } from "./scale";
 import { AXIS_HEIGHT, LANE_HEIGHT } from "./scene";
 import { moved, type Row, setHeight, setHidden, setPinned } from "./tracks";
 
@@ -12,7 +13,53 @@ interface LabelProps {
   row: Row;
   pinned: boolean;
   over: string | null;
+  /** Does Tab come to it? To one of all only; the arrows lead to the others. */
+  active: boolean;
   onOver(id: string | null): void;
+}
+
+/** What a screen reader says of a track. */
+export function trackText({ label, form, absent, events }: Track): string {
+  if (absent !== null) return `${label}, nothing in it: ${absent}`;
+  if (form === "series") return `${label}, plot`;
+  return events === undefined ? `${label}, events` : `${label}, ${groupDigits(events)} events`;
+}
+
+function neighbour(label: HTMLElement, by: number): HTMLElement | null {
+  const all = [...(label.closest(".timeline")?.querySelectorAll<HTMLElement>(".label") ?? [])];
+  return all[all.indexOf(label) + by] ?? null;
+}
+
+/** Keys on a track's name: arrows go to other tracks, the rest along this one. */
+function useTrackKeys(profile: Profile, track: Track) {
+  const inView = () => void profile.goToEnd(track.id, false, Math.max(profile.view.value.from, profile.extent.from));
+  const step = (forward: boolean) => {
+    if (profile.details.value.value?.track === track.id) profile.step(forward);
+    else inView();
+  };
+  const keys: Record<string, (label: HTMLElement) => void> = {
+    arrowdown: (label) => neighbour(label, 1)?.focus(),
+    arrowup: (label) => neighbour(label, -1)?.focus(),
+    home: () => void profile.goToEnd(track.id, false),
+    end: () => void profile.goToEnd(track.id, true),
+    enter: inView,
+    n: () => step(true),
+    p: () => step(false),
+  };
+  return {
+    onFocus() {
+      profile.track.set(track.id);
+    },
+    onKeyDown(event: KeyboardEvent) {
+      const action = keys[event.key.toLowerCase()];
+      if (!action || event.ctrlKey || event.metaKey || event.altKey) return;
+      // Enter on one of its buttons is the button's.
+      if (event.target !== event.currentTarget && event.key === "Enter") return;
+      event.preventDefault();
+      event.stopPropagation();
+      action(event.currentTarget as HTMLElement);
+    },
+  };
 }
 
 function useResize(profile: Profile, row: Row) {
@@ -67,10 +114,11 @@ function useMove(profile: Profile, track: Track, onOver: (id: string | null) => 
   };
 }
 
-function Label({ profile, row, pinned, over, onOver }: LabelProps) {
+function Label({ profile, row, pinned, over, active, onOver }: LabelProps) {
   const { track } = row;
   const move = useMove(profile, track, onOver);
   const resize = useResize(profile, row);
+  const keys = useTrackKeys(profile, track);
   const classes = [
     "label",
     `group-${track.group}`,
@@ -79,12 +127,17 @@ function Label({ profile, row, pinned, over, onOver }: LabelProps) {
     over === track.id ? "over" : "",
   ];
   return (
+    // biome-ignore lint/a11y/useSemanticElements: a fieldset does not lie absolutely in every browser
     <div
+      role="group"
+      aria-label={trackText(track)}
+      tabIndex={active ? 0 : -1}
       class={classes.join(" ")}
       data-track={track.id}
       style={{ top: `${row.y}px`, height: `${row.height}px` }}
       title={track.absent ?? `${track.label}. Drag to move it, drag the lower edge to resize it.`}
       {...move}
+      {...keys}
     >
       <span class="label-text">{track.label}</span>
       <span class="label-tools">
@@ -113,17 +166,25 @@ function Label({ profile, row, pinned, over, onOver }: LabelProps) {
   );
 }
 
-export function Labels(props: { profile: Profile; rows: Row[]; pinned: boolean }) {
+interface LabelsProps {
+  profile: Profile;
+  rows: Row[];
+  pinned: boolean;
+  tabStop: string | undefined;
+}
+
+export function Labels({ profile, rows, pinned, tabStop }: LabelsProps) {
   const [over, setOver] = useState<string | null>(null);
   return (
     <>
-      {props.rows.map((row) => (
+      {rows.map((row) => (
         <Label
           key={row.track.id}
-          profile={props.profile}
+          profile={profile}
           row={row}
-          pinned={props.pinned}
+          pinned={pinned}
           over={over}
+          active={row.track.id === tabStop}
           onOver={setOver}
         />
       ))}

@@ -10,11 +10,13 @@ import { useStore } from "../state/store";
 import { theme } from "../ui/theme";
 import { ColorsDialog, HelpDialog, SettingsDialog, TracksDialog } from "./Dialogs";
 import { ExportDialog } from "./ExportDialog";
+import { eventText } from "./event_text";
 import { Labels, LaneNames } from "./Gutter";
 import { HoverCard } from "./HoverCard";
 import { attach } from "./interact";
 import { span, timeText, zoomed } from "./scale";
 import { bodyTop, headHeight } from "./scene";
+import type { Rows } from "./tracks";
 import { TimelineView } from "./view";
 
 /** A pan in progress asks for marks once, when it rests. */
@@ -213,14 +215,32 @@ function useFigures(view: TimelineView | null, element: HTMLElement | null): voi
   }, [view, element]);
 }
 
+/** The one track that Tab leads to: the chosen one, where it is shown. */
+function useTabStop(profile: Profile, rows: Rows): string | undefined {
+  const track = useStore(profile.track);
+  const all = [...rows.pinned, ...rows.rest];
+  return (all.find((row) => row.track.id === track) ?? all[0])?.track.id;
+}
+
+/** What a screen reader says when an event is selected. */
+function Announcer({ profile }: { profile: Profile }) {
+  const { value } = useStore(profile.details);
+  return (
+    <p class="unseen" role="status" aria-label="Selected event">
+      {value ? eventText(value) : ""}
+    </p>
+  );
+}
+
 function LabelColumn({ view, profile }: { view: TimelineView; profile: Profile }) {
   const rows = useStore(view.layout);
   const head = headHeight(view.scene);
+  const tabStop = useTabStop(profile, rows);
   return (
     <>
       <LaneNames lanes={view.scene.lanes} />
       <div class="pinned-labels" style={{ top: `${head}px`, height: `${rows.pinnedHeight}px` }}>
-        <Labels profile={profile} rows={rows.pinned} pinned />
+        <Labels profile={profile} rows={rows.pinned} pinned tabStop={tabStop} />
       </div>
     </>
   );
@@ -259,6 +279,7 @@ export function Timeline(props: Props) {
           <canvas ref={frame} />
           <canvas ref={overlay} />
           <canvas ref={pointer} class="pointer" tabIndex={0} aria-label="Events over time. The keys are in Help." />
+          <Announcer profile={profile} />
           {view && <HoverCard view={view} />}
           {view && <Trouble view={view} />}
         </div>
@@ -288,12 +309,13 @@ function Scroller({ view, profile, element }: ScrollerProps) {
 
 function ScrolledLabels({ view, profile, element }: ScrollerProps & { view: TimelineView }) {
   const rows = useStore(view.layout);
+  const tabStop = useTabStop(profile, rows);
   useEffect(() => {
     if (element.current) element.current.style.top = `${bodyTop(view.scene)}px`;
   }, [rows]);
   return (
     <div class="labels" style={{ height: `${rows.restHeight + 8}px` }}>
-      <Labels profile={profile} rows={rows.rest} pinned={false} />
+      <Labels profile={profile} rows={rows.rest} pinned={false} tabStop={tabStop} />
     </div>
   );
 }

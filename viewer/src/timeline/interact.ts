@@ -206,6 +206,8 @@ export function attach(
     "0": () => profile.fit(),
     n: () => profile.step(true),
     p: () => profile.step(false),
+    home: () => void profile.goToEnd(profile.track.value, false),
+    end: () => void profile.goToEnd(profile.track.value, true),
     b: () => profile.boxMode.set(!profile.boxMode.value),
     escape: clear,
   };
@@ -220,7 +222,8 @@ export function attach(
     const focused = event.target instanceof Node && canvas.parentElement!.contains(event.target);
     if (!callbacks.alone && !focused && view.hover.value === null) return;
     const action = keys[name];
-    if (!action || (name.startsWith("arrow") && !mine)) return;
+    const scrolls = name.startsWith("arrow") || name === "home" || name === "end";
+    if (!action || (scrolls && !mine)) return;
     event.preventDefault();
     action();
   }
