@@ -6,8 +6,10 @@
 #include "base/alloc.h"
 #include "collector/api_impl.h"
 #include "collector/api_store.h"
+#include "collector/api_upload.h"
 #include "collector/json_text.h"
 #include "collector/page_files.h"
+#include "collector/upload_manifest.h"
 #include "collector/work_queue.h"
 
 static const struct http_route routes[] = {
@@ -24,7 +26,7 @@ static const struct http_route routes[] = {
     {"GET", "/api/v1/status", api_get_status},
     {"GET", "/api/v1/openapi.json", api_get_openapi},
     {"GET", "/metrics", api_get_metrics},
-    API_STORE_ROUTES API_QUERY_ALONE_ROUTES API_QUERIES(API_QUERY_ROUTE){"GET", "/", api_get_page},
+    API_UPLOAD_ROUTES API_STORE_ROUTES API_QUERY_ALONE_ROUTES API_QUERIES(API_QUERY_ROUTE){"GET", "/", api_get_page},
     {"GET", "/{file}", api_get_page},
     {"GET", "/assets/{file}", api_get_asset},
 };
@@ -39,6 +41,13 @@ struct api_members {
     const char *data_path;
     json_t *dirs;
 };
+
+const struct http_route *api_body_routes(size_t *ret_n)
+{
+    static const struct http_route body_routes[] = {API_UPLOAD_BODY_ROUTE};
+    *ret_n = sizeof body_routes / sizeof *body_routes;
+    return body_routes;
+}
 
 /* The directory of a profile that is ready. */
 static int find_profile(struct api_query *q, const char *name, char **ret_dir, struct kymo_err *err)
@@ -76,6 +85,17 @@ static int list_members(struct api_query *q, const char *name, json_t *dirs, str
     return r < 0 && err->code == 0 ? kymo_err_set(err, r, "no memory for a list of members") : r;
 }
 
+/* They came with an upload, into its capture. */
+static char *find_sources(struct api_query *q, const char *name)
+{
+    struct api *a = (struct api *)q;
+    struct catalog_profile p;
+    if (catalog_find(a->catalog, name, &p, NULL) < 0 || p.is_parent)
+        return NULL;
+    char *folder KYMO_FREE = kymo_asprintf("%s/raw/captures/%s/" UPLOAD_SOURCES, a->data_path, p.capture);
+    return folder && access(folder, F_OK) == 0 ? KYMO_TAKE(folder) : NULL;
+}
+
 static void api_freep(struct api **a)
 {
     api_free(*a);
@@ -89,6 +109,7 @@ int api_new(const char *data_path, const struct api_source *source, struct api *
         return kymo_err_set(err, -ENOMEM, "no memory for the API");
     a->source = *source;
     a->query.find = find_profile;
+    a->query.find_sources = find_sources;
     a->query.manages = source->remove != NULL;
     a->query.members = list_members;
     a->query.fleet = a->fleet;
@@ -117,6 +138,11 @@ void api_set_pool(struct api *a, struct query_pool *pool)
 void api_set_store(struct api *a, struct viewer_store *store)
 {
     a->query.store = store;
+}
+
+void api_set_uploads(struct api *a, struct uploads *uploads)
+{
+    a->query.uploads = uploads;
 }
 
 void api_set_sources(struct api *a, const char *framework_root, const char *nki_root)

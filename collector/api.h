@@ -96,12 +96,17 @@ int api_new(const char *data_path, const struct api_source *source, struct api *
 struct api *api_free(struct api *a);
 /* For http_config: routes, with the api as their context. */
 const struct http_route *api_routes(size_t *ret_n);
+/* The same for http_config.body_routes. */
+const struct http_route *api_body_routes(size_t *ret_n);
 /* Who answers questions about tables; NULL: nobody. */
 struct query_pool;
 void api_set_pool(struct api *a, struct query_pool *pool);
 /* What users keep; NULL: nothing. */
 struct viewer_store;
 void api_set_store(struct api *a, struct viewer_store *store);
+/* Where uploads go; NULL: none are taken. */
+struct uploads;
+void api_set_uploads(struct api *a, struct uploads *uploads);
 /* Folders of source texts, absolute, which must live as long; NULL: none. */
 void api_set_sources(struct api *a, const char *framework_root, const char *nki_root);
 /* The files of the web page; NULL: none. */

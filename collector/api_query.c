@@ -170,6 +170,10 @@ static void ask(struct api_query *a, struct http_request *q, enum query_class cl
         r = kymo_err_set(&err, -ENOMEM, "no memory for the question");
     if (r == 0)
         r = a->find(a, http_path(q, "name"), &dir, &err);
+    char *sources KYMO_FREE =
+        r == 0 && a->find_sources && !strncmp(op, "source", 6) ? a->find_sources(a, http_path(q, "name")) : NULL;
+    if (sources && json_object_set_new(params, "capture_root", json_string(sources)) < 0)
+        r = kymo_err_set(&err, -ENOMEM, "no memory for the question");
     api_query_start(a, q, class, dir, op, params, r, &err);
 }
 

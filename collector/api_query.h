@@ -12,6 +12,8 @@
 struct api_query {
     struct query_pool *pool;               /* NULL: none */
     struct viewer_store *store;            /* what users keep; NULL: nothing */
+    struct uploads *uploads;               /* NULL: none are taken */
+    const char *why_not;                   /* and why; NULL: no reason of its own */
     bool manages;                          /* profiles can be uploaded, removed, pinned */
     const char *framework_root, *nki_root; /* folders of source texts; NULL: none */
     const char *fleet;                     /* folder of the fleet's tables; NULL: none */
@@ -19,6 +21,8 @@ struct api_query {
     int (*find)(struct api_query *q, const char *name, char **ret_dir, struct kymo_err *err);
     /* Puts the directories of a profile's members into dirs, by name, where they have any. */
     int (*members)(struct api_query *q, const char *name, json_t *dirs, struct kymo_err *err);
+    /* The folder of source texts that came with a profile's capture, as fresh memory; NULL: there is none. */
+    char *(*find_sources)(struct api_query *q, const char *name);
 };
 
 /* X(operation, class, path below the profile, parameters beside those in the path) */

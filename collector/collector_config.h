@@ -19,6 +19,7 @@ struct collector_config {
     bool plain;
     const char *http, *http_cert, *http_key, *http_token_file;
     const char *framework_root, *nki_root;
+    uint64_t upload_max, upload_idle_s;
     bool http_plain;
     struct kymo_option_list http_names;
     uint64_t max_connections, max_per_host, window, max_waiting;

@@ -55,6 +55,9 @@ struct http_config {
     uint64_t request_ms, answer_ms, send_ms; /* 0: those above */
     const struct http_route *routes;
     size_t n_routes;
+    /* Routes whose handlers come before the body, which they take piece by piece (http_body.h). NULL: none. */
+    const struct http_route *body_routes;
+    size_t n_body_routes;
     void *ctx; /* of the handlers */
 };
 

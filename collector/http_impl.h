@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "collector/http.h"
+#include "collector/http_body.h"
 #include "collector/http_login.h"
 #include "collector/http_route.h"
 #include "collector/http_stream.h"
@@ -47,6 +48,12 @@ struct http_request {
     void (*gone)(void *ctx); /* NULL: the handler does not care whether the client leaves */
     void *gone_ctx;
     struct http_stream *stream; /* that answers it */
+    bool takes_body;            /* of a body route */
+    bool body_over;             /* all has come, or the handler was told that no more will */
+    const struct http_body_ops *body_ops;
+    void *body_ctx;
+    uint64_t length;  /* of the body, as its header says; UINT64_MAX: it does not say */
+    size_t body_seen; /* bytes since the connection's time began anew */
 };
 
 struct http {
@@ -97,6 +104,13 @@ void http_request_end(void *cls, struct MHD_Connection *mhd, void **con_cls, enu
 /* Seconds until its client may try a token; 0: now. And: it tried a wrong one. */
 unsigned http_request_wait(const struct http_request *q);
 void http_request_wrong(struct http_request *q);
+/* The handler of a body route, and what comes for it; *n becomes what was not taken. */
+void http_body_begin(struct http *h, struct http_request *q);
+void http_body_feed(struct http *h, struct http_request *q, const char *data, size_t *n);
+void http_body_end(struct http *h, struct http_request *q);
+void http_body_lost(struct http_request *q); /* the connection is gone */
+void http_request_suspend(struct http_request *q);
+void http_request_wake(struct http_request *q);
 /* Gives those that handlers keep for too long, or all, an answer from us. */
 void http_request_expire(struct http *h, uint64_t before_ms, unsigned status, const char *code, const char *text);
 

@@ -56,6 +56,7 @@ void http_request_end(void *cls, struct MHD_Connection *mhd, void **con_cls, enu
     if (!q)
         return;
     *con_cls = NULL;
+    http_body_lost(q);
     q->attached = false;
     if (q->http)
         http_conn_phase(q->http, q->conn, HTTP_READING);
@@ -93,6 +94,19 @@ static struct MHD_Response *make_response(struct kymo_buf *buf, const char *type
     return response;
 }
 
+void http_request_suspend(struct http_request *q)
+{
+    q->suspended = true;
+    MHD_suspend_connection(q->mhd);
+}
+
+void http_request_wake(struct http_request *q)
+{
+    q->suspended = false;
+    MHD_resume_connection(q->mhd);
+    http_wake(q->http);
+}
+
 /* response NULL: there was no memory for one; the connection ends. */
 static void finish(struct http_request *q, unsigned status, struct MHD_Response *response)
 {
@@ -106,11 +120,8 @@ static void finish(struct http_request *q, unsigned status, struct MHD_Response 
     q->status = status;
     if (q->http)
         q->http->figures.answers[status / 100 % 6]++;
-    if (q->suspended) {
-        q->suspended = false;
-        MHD_resume_connection(q->mhd);
-        http_wake(q->http);
-    }
+    if (q->suspended)
+        http_request_wake(q);
 }
 
 static void answer(struct http_request *q, unsigned status, struct MHD_Response *response)
@@ -486,8 +497,9 @@ static void find_route(struct http *h, struct http_request *q, const char *metho
     struct refusal why = {0};
     struct kymo_err err = {0};
     char allow[HTTP_ALLOW_MAX];
-    int r = -ENOENT;
-    if (h->config.token)
+    int r = http_route_find(h->config.body_routes, h->config.n_body_routes, method, &q->target, &q->route, allow, &err);
+    q->takes_body = r == 0;
+    if (r == -ENOENT && h->config.token)
         r = http_route_find(login_routes, sizeof login_routes / sizeof *login_routes, method, &q->target, &q->route,
                             allow, &err);
     /* "/" is a page as well as a place to log in. */
@@ -513,14 +525,17 @@ static enum MHD_Result begin(struct http *h, struct http_request *q, const char 
     struct refusal why = {0};
     (void)MHD_get_connection_values(q->mhd, MHD_HEADER_KIND, note_header, &headers);
     uint64_t length = headers.length ? strtoull(headers.length, NULL, 10) : 0;
+    q->length = headers.encoding || !headers.length ? UINT64_MAX : length;
     if (must_refuse(h, q, &headers, method, &why))
         refuse(q, &why);
     else
         find_route(h, q, method);
-    if (!q->answered && length > HTTP_BODY_MAX)
+    if (!q->answered && !q->takes_body && length > HTTP_BODY_MAX)
         refuse_body(h, q);
     http_conn_phase(h, q->conn, HTTP_READING);
-    return q->answered && length > DROP_MAX ? queue(q) : MHD_YES;
+    if (!q->answered && q->takes_body)
+        http_body_begin(h, q);
+    return q->answered && length > (q->takes_body ? HTTP_BODY_DROP_MAX : DROP_MAX) ? queue(q) : MHD_YES;
 }
 
 static enum MHD_Result take_body(struct http *h, struct http_request *q, const char *data, size_t n)
@@ -530,7 +545,7 @@ static enum MHD_Result take_body(struct http *h, struct http_request *q, const c
     if (!q->answered)
         return kymo_buf_append(&q->body, data, n) == 0 ? MHD_YES : MHD_NO;
     q->dropped += n;
-    return q->dropped > DROP_MAX ? MHD_NO : MHD_YES;
+    return q->dropped > (q->takes_body ? HTTP_BODY_DROP_MAX : DROP_MAX) ? MHD_NO : MHD_YES;
 }
 
 static enum MHD_Result handle(struct http *h, struct http_request *q)
@@ -541,8 +556,17 @@ static enum MHD_Result handle(struct http *h, struct http_request *q)
     q->route->handle(h->config.ctx, q);
     if (q->answered)
         return queue(q);
-    q->suspended = true;
-    MHD_suspend_connection(q->mhd);
+    http_request_suspend(q);
+    return MHD_YES;
+}
+
+/* The end of a body that a handler takes: it may have answered, or does so later. */
+static enum MHD_Result end_body(struct http *h, struct http_request *q)
+{
+    http_body_end(h, q);
+    if (q->answered)
+        return queue(q);
+    http_request_suspend(q);
     return MHD_YES;
 }
 
@@ -560,12 +584,18 @@ enum MHD_Result http_request_turn(void *cls, struct MHD_Connection *mhd, const c
         q->begun = true;
         return begin(h, q, method);
     }
+    if (*upload_size > 0 && q->takes_body && q->body_ops && !q->answered) {
+        http_body_feed(h, q, upload, upload_size);
+        return MHD_YES;
+    }
     if (*upload_size > 0) {
         size_t n = *upload_size;
         *upload_size = 0;
         return take_body(h, q, upload, n);
     }
-    return q->answered ? queue(q) : handle(h, q);
+    if (q->answered)
+        return queue(q);
+    return q->takes_body ? end_body(h, q) : handle(h, q);
 }
 
 void http_request_expire(struct http *h, uint64_t before_ms, unsigned status, const char *code, const char *text)

@@ -89,7 +89,7 @@ static int look_at_file(struct raw_capture *c, size_t i, struct kymo_err *err)
     return 0;
 }
 
-static int look_at_files(struct raw_capture *c, struct kymo_err *err)
+static int look_at_files(struct raw_capture *c, uint64_t here, struct kymo_err *err)
 {
     uint64_t missing = 0;
     c->files = KYMO_NEW_ARRAY(struct incoming_file, c->m->n_files + 1);
@@ -103,7 +103,7 @@ static int look_at_files(struct raw_capture *c, struct kymo_err *err)
             return r;
         missing += c->m->files[i]->size - c->files[i].have;
     }
-    return raw_check_room(c->store, missing, err);
+    return raw_check_room(c->store, missing > here ? missing - here : 0, err);
 }
 
 /* 1: the manifest at path is these bytes. 0: there is none. */
@@ -141,6 +141,12 @@ static int make_place(struct raw_capture *c, const void *manifest, size_t n, str
 
 int raw_store_begin(struct raw_store *s, const void *manifest, size_t n, struct raw_capture **ret, struct kymo_err *err)
 {
+    return raw_store_begin_adopting(s, manifest, n, 0, ret, err);
+}
+
+int raw_store_begin_adopting(struct raw_store *s, const void *manifest, size_t n, uint64_t here,
+                             struct raw_capture **ret, struct kymo_err *err)
+{
     struct raw_capture *c KYMO_CLEANUP(capture_freep) = KYMO_NEW(struct raw_capture);
     if (!c)
         return raw_no_memory(err);
@@ -157,7 +163,7 @@ int raw_store_begin(struct raw_store *s, const void *manifest, size_t n, struct 
         return r < 0 ? r : RAW_STORED;
     r = make_place(c, manifest, n, err);
     if (r == 0)
-        r = look_at_files(c, err);
+        r = look_at_files(c, here, err);
     if (r < 0)
         return r;
     *ret = KYMO_TAKE(c);
@@ -263,6 +269,28 @@ int raw_capture_write(struct raw_capture *c, size_t i, uint64_t offset, const vo
         r = kymo_file_pwrite_all(f->fd, (const uint8_t *)data + skip, n - skip, f->have, file->name, err);
     if (r == 0)
         f->have = offset + n;
+    return r;
+}
+
+int raw_capture_adopt(struct raw_capture *c, size_t i, const char *path, struct kymo_err *err)
+{
+    struct incoming_file *f = &c->files[i];
+    char *part KYMO_FREE = part_path(c, i);
+    uint64_t size = 0;
+    if (f->kept)
+        return 0;
+    if (!part)
+        return raw_no_memory(err);
+    int fd KYMO_CLOSE = kymo_file_open_regular(path, &size, err);
+    if (fd < 0)
+        return fd;
+    if (size != c->m->files[i]->size)
+        return kymo_err_set(err, -EBADMSG, "%s: has %llu bytes, not %llu", path, (unsigned long long)size,
+                            (unsigned long long)c->m->files[i]->size);
+    f->fd = kymo_file_close(f->fd);
+    int r = kymo_file_rename(path, part, err);
+    if (r == 0)
+        f->have = size;
     return r;
 }
 

@@ -53,6 +53,9 @@ enum raw_begin {
  */
 int raw_store_begin(struct raw_store *s, const void *manifest, size_t n, struct raw_capture **ret,
                     struct kymo_err *err) KYMO_MUST_CHECK;
+/* As that, for files that come by raw_capture_adopt: so many bytes of them are on this disk already. */
+int raw_store_begin_adopting(struct raw_store *s, const void *manifest, size_t n, uint64_t here,
+                             struct raw_capture **ret, struct kymo_err *err) KYMO_MUST_CHECK;
 /* What a capture that is being received takes on the disk, without NEFFs that are kept for all. */
 struct raw_usage {
     uint64_t bytes;
@@ -86,6 +89,9 @@ bool raw_capture_has_file(const struct raw_capture *c, size_t i); /* complete, c
  */
 int raw_capture_write(struct raw_capture *c, size_t i, uint64_t offset, const void *data, size_t n,
                       struct kymo_err *err) KYMO_MUST_CHECK;
+/* Takes a whole file of the same file system for file i, by a rename; raw_capture_finish_file checks it. A file that is
+ * kept already stays, and path too. */
+int raw_capture_adopt(struct raw_capture *c, size_t i, const char *path, struct kymo_err *err) KYMO_MUST_CHECK;
 /* Makes durable what is here. A sync that fails is not tried again: the file begins anew at offset 0. */
 int raw_capture_sync(struct raw_capture *c, size_t i, struct kymo_err *err) KYMO_MUST_CHECK;
 /* All bytes are here: checks and keeps the file. Reads it once. -EAGAIN: bytes are missing. -EBADMSG: the hash differs,

@@ -19,6 +19,7 @@
 #include "collector/api_params.h"
 #include "collector/api_query.h"
 #include "collector/api_store.h"
+#include "collector/api_upload.h"
 #include "collector/json_text.h"
 #include "collector/page_files.h"
 
@@ -260,12 +261,13 @@ static void get_profile(void *ctx, struct http_request *q)
         http_answer_error(q, 404, "not_found", "there is no profile of this name");
 }
 
+static const char no_change[] = "this page shows directories as they are (kymo view) and changes nothing: uploads and "
+                                "deleting need a collector (kymo-collector --data-path DIR)";
+
 static void refuse_change(void *ctx, struct http_request *q)
 {
     (void)ctx;
-    http_answer_error(q, 501, "unsupported",
-                      "this page shows directories as they are (kymo view) and changes nothing: "
-                      "uploads and deleting need a collector (kymo-collector --data-path DIR)");
+    http_answer_error(q, 501, "unsupported", "%s", no_change);
 }
 
 static void get_page(void *ctx, struct http_request *q)
@@ -287,10 +289,12 @@ static const struct http_route routes[] = {
     {"GET", "/api/v1/profiles/{name}", get_profile},
     {"DELETE", "/api/v1/profiles/{name}", refuse_change},
     {"PUT", "/api/v1/profiles/{name}/pin", refuse_change},
-    API_STORE_ROUTES API_QUERY_ALONE_ROUTES API_QUERIES(API_QUERY_ROUTE){"GET", "/", get_page},
+    API_UPLOAD_ROUTES API_STORE_ROUTES API_QUERY_ALONE_ROUTES API_QUERIES(API_QUERY_ROUTE){"GET", "/", get_page},
     {"GET", "/{file}", get_page},
     {"GET", "/assets/{file}", get_asset},
 };
+
+static const struct http_route body_routes[] = {API_UPLOAD_BODY_ROUTE};
 
 /* The program */
 
@@ -372,8 +376,12 @@ static int open_parts(struct view *v, const struct args *args, struct kymo_err *
 
 static int listen_on(struct view *v, const struct args *args, struct kymo_err *err)
 {
-    const struct http_config config = {
-        .address = args->http, .routes = routes, .n_routes = sizeof routes / sizeof *routes, .ctx = v};
+    const struct http_config config = {.address = args->http,
+                                       .routes = routes,
+                                       .n_routes = sizeof routes / sizeof *routes,
+                                       .body_routes = body_routes,
+                                       .n_body_routes = sizeof body_routes / sizeof *body_routes,
+                                       .ctx = v};
     int r = net_new(&v->loop, &v->net, err);
     return r < 0 ? r : http_new(&v->loop, v->net, &config, &v->http, err);
 }
@@ -431,7 +439,7 @@ static void close_all(struct view *v)
 
 int view_main(int argc, char **argv)
 {
-    static struct view v = {.query = {.find = find_dir, .members = list_dirs}};
+    static struct view v = {.query = {.find = find_dir, .members = list_dirs, .why_not = no_change}};
     struct args args;
     struct kymo_err err = {0};
     int code = kymo_options_main(&spec, argc, argv, &args);

@@ -16,6 +16,7 @@
 #include "collector/api_store.h"
 #include "collector/page_files.h"
 #include "collector/query_pool.h"
+#include "collector/upload.h"
 #include "collector/web_store.h"
 
 #define TOKEN_MAX 65536
@@ -30,6 +31,7 @@ struct web {
     struct query_pool *pool;
     struct page_files *page;
     struct viewer_store *kept;
+    struct uploads *uploads;
     struct tls_context *tls;
     char *token, *data_path, *address, *framework_root, *nki_root;
     char **names;
@@ -261,6 +263,20 @@ static int open_kept(struct web *w, uv_loop_t *loop, struct kymo_err *err)
     return 0;
 }
 
+static int open_uploads(struct web *w, uv_loop_t *loop, const struct collector_config *v, struct kymo_err *err)
+{
+    const struct upload_config config = {.loop = loop,
+                                         .store = w->store,
+                                         .data_path = w->data_path,
+                                         .reserve = v->reserve,
+                                         .max_bytes = v->upload_max,
+                                         .idle_ms = v->upload_idle_s * 1000};
+    int r = v->upload_max ? uploads_new(&config, &w->uploads, err) : 0;
+    if (r == 0)
+        api_set_uploads(w->api, w->uploads);
+    return r;
+}
+
 static int open_page(struct web *w, struct kymo_err *err)
 {
     char place[4096];
@@ -295,6 +311,8 @@ static int start(struct web *w, uv_loop_t *loop, struct net *net, const struct c
         r = open_page(w, err);
     if (r == 0)
         r = open_kept(w, loop, err);
+    if (r == 0)
+        r = open_uploads(w, loop, v, err);
     struct http_config config = {
         .address = w->address,
         .tls = w->tls,
@@ -305,6 +323,7 @@ static int start(struct web *w, uv_loop_t *loop, struct net *net, const struct c
         .ctx = w->api,
     };
     config.routes = api_routes(&config.n_routes);
+    config.body_routes = api_body_routes(&config.n_body_routes);
     if (r == 0)
         r = http_new(loop, net, &config, &w->http, err);
     if (r == 0)
@@ -337,6 +356,7 @@ void web_close(struct web *w)
     }
     w->pool = query_pool_free(w->pool);
     w->http = http_close(w->http);
+    uploads_close(w->uploads);
 }
 
 struct web *web_free(struct web *w)
@@ -346,6 +366,7 @@ struct web *web_free(struct web *w)
     api_free(w->api);
     page_files_free(w->page);
     viewer_store_free(w->kept);
+    uploads_free(w->uploads);
     tls_context_free(w->tls);
     for (size_t i = 0; i < w->n_names; i++)
         kymo_free(w->names[i]);

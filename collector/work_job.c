@@ -1,5 +1,6 @@
 #include "collector/work_job.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -100,6 +101,9 @@ static int find_files(struct work_job *j, const struct work_queue_config *c, str
     if (ntff->size && stat(j->ntff, &st) == 0 && st.st_size == 0)
         return kymo_err_set(err, -EBADMSG, "%s: is empty, and had %llu bytes when it was received", j->ntff,
                             (unsigned long long)ntff->size);
+    j->tables = ntff->type == KYMO__MANIFEST__FILE__KIND__TABLES;
+    if (j->tables)
+        return 0;
     return ntff->type == KYMO__MANIFEST__FILE__KIND__NTRACE ? add_devices(j, c, m, ntff, err)
                                                             : add_neffs(j, c, m, ntff, err);
 }
@@ -206,27 +210,9 @@ static int start_external(struct work_job *j, const struct work_queue_config *c,
     return r;
 }
 
-int work_job_start(struct work_job *j, const struct work_queue_config *c, struct kymo_err *err)
-{
-    j->outcome = WORK_RUNNING;
-    j->offset = -1;
-    /* The configuration may change while it is at work. */
-    j->wall_ms = j->external ? c->external->limits.wall_ms : c->limits.wall_ms;
-    if (j->external && c->external->schema_version)
-        (void)snprintf(j->external_schema, sizeof j->external_schema, "%s", c->external->schema_version);
-    if (j->kind != WORK_PROFILE)
-        return work_gather_start(j, c, err);
-    return j->external ? start_external(j, c, err) : start_kymo(j, c, err);
-}
-
 static bool is_no_room(int code)
 {
     return code == -ENOSPC || code == -EDQUOT;
-}
-
-static bool is_unknown_format(int code)
-{
-    return code == -EPROTO || code == -ENOTSUP || code == -ENODATA || code == -EBADMSG;
 }
 
 static void set(struct work_job *j, enum work_outcome outcome, const char *reason)
@@ -244,10 +230,77 @@ static const char *without_place(const struct work_job *j, const char *text)
     return text + n + (text[n] == '/' ? 1 : strspn(text + n, ": "));
 }
 
-static void take_result(struct work_job *j, const struct work_queue_config *c)
+/* Tables that were made, or were ready, go to their place. */
+static void publish(struct work_job *j, const struct work_queue_config *c)
 {
     struct kymo_err err = {0};
     const struct external x = {.schema_version = *j->external_schema ? j->external_schema : NULL};
+    const struct runner_report *report = j->runner ? runner_report(j->runner) : NULL;
+    if (j->external || j->tables)
+        external_schema_version(&x, j->output, j->schema_version, sizeof j->schema_version);
+    else
+        (void)snprintf(j->schema_version, sizeof j->schema_version, "%s", KYMO_SCHEMA_VERSION);
+    char *place KYMO_FREE = work_queue_place(c->data_path, j->profile.name);
+    int r = place ? publish_tables(j->output, place, &j->counts, &err) : no_memory(&err);
+    j->records = report ? report->records : 0;
+    set(j, r == 0 ? WORK_READY : is_no_room(r) ? WORK_LATER : WORK_FAILED, without_place(j, err.text));
+}
+
+static int link_table(const struct work_job *j, const char *folder, const char *name, struct kymo_err *err)
+{
+    static const char suffix[] = ".parquet", version[] = "schema_version";
+    size_t n = strlen(name), m = sizeof suffix - 1;
+    if ((n <= m || strcmp(name + n - m, suffix) != 0) && strcmp(name, version) != 0)
+        return 0;
+    char *from KYMO_FREE = kymo_asprintf("%s/%s", folder, name);
+    char *to KYMO_FREE = kymo_asprintf("%s/%s", j->output, name);
+    if (!from || !to)
+        return no_memory(err);
+    return kymo_file_ops()->link(from, to) == 0
+               ? 0
+               : kymo_err_set(err, -errno, "%s: cannot be linked: %s", name, strerror(errno));
+}
+
+/* Tables that came ready are in the raw store and, as the same files, in their place: they take no room twice. */
+static int take_tables(struct work_job *j, const struct work_queue_config *c, struct kymo_err *err)
+{
+    char *folder KYMO_FREE = kymo_strndup(j->ntff, (size_t)(strrchr(j->ntff, '/') - j->ntff));
+    int r = folder ? kymo_file_mkdirs(j->output, err) : no_memory(err);
+    DIR *d = r == 0 ? opendir(folder) : NULL;
+    if (r == 0 && !d)
+        r = kymo_err_set(err, -errno, "%s: cannot be listed: %s", folder, strerror(errno));
+    for (const struct dirent *e; r == 0 && (e = readdir(d));)
+        r = link_table(j, folder, e->d_name, err);
+    if (d)
+        (void)closedir(d);
+    if (r == 0)
+        publish(j, c);
+    return r;
+}
+
+int work_job_start(struct work_job *j, const struct work_queue_config *c, struct kymo_err *err)
+{
+    j->outcome = WORK_RUNNING;
+    j->offset = -1;
+    if (j->tables && j->kind == WORK_PROFILE)
+        return take_tables(j, c, err);
+    /* The configuration may change while it is at work. */
+    j->wall_ms = j->external ? c->external->limits.wall_ms : c->limits.wall_ms;
+    if (j->external && c->external->schema_version)
+        (void)snprintf(j->external_schema, sizeof j->external_schema, "%s", c->external->schema_version);
+    if (j->kind != WORK_PROFILE)
+        return work_gather_start(j, c, err);
+    return j->external ? start_external(j, c, err) : start_kymo(j, c, err);
+}
+
+static bool is_unknown_format(int code)
+{
+    return code == -EPROTO || code == -ENOTSUP || code == -ENODATA || code == -EBADMSG;
+}
+
+static void take_result(struct work_job *j, const struct work_queue_config *c)
+{
+    struct kymo_err err = {0};
     const struct runner_report *report = runner_report(j->runner);
     if (!j->external && !report->finished) {
         set(j, WORK_FAILED,
@@ -259,14 +312,7 @@ static void take_result(struct work_job *j, const struct work_queue_config *c)
         set(j, published == 0 ? WORK_READY : is_no_room(published) ? WORK_LATER : WORK_FAILED, err.text);
         return;
     }
-    if (j->external)
-        external_schema_version(&x, j->output, j->schema_version, sizeof j->schema_version);
-    else
-        (void)snprintf(j->schema_version, sizeof j->schema_version, "%s", KYMO_SCHEMA_VERSION);
-    char *place KYMO_FREE = work_queue_place(c->data_path, j->profile.name);
-    int r = place ? publish_tables(j->output, place, &j->counts, &err) : no_memory(&err);
-    j->records = report->records;
-    set(j, r == 0 ? WORK_READY : is_no_room(r) ? WORK_LATER : WORK_FAILED, without_place(j, err.text));
+    publish(j, c);
 }
 
 static void fail_external(struct work_job *j, const struct work_queue_config *c, int code, const char *reason)

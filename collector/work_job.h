@@ -22,6 +22,7 @@ struct work_job {
     char *ntff, *manifest;             /* of a system profile, its ntrace.pb stands for the NTFF */
     char *members;                     /* of a parent: file that lists them */
     bool system;                       /* no device profile */
+    bool tables;                       /* ready ones: ntff is one of them, and nothing is to be made */
     char *devices[WORK_JOB_NEFFS_MAX]; /* NAME=NTFF of the session's device profiles */
     size_t device_count;
     char *neffs[WORK_JOB_NEFFS_MAX];

@@ -147,7 +147,8 @@ static void start(struct work_queue *q, struct slot *s)
 {
     struct kymo_err err = {0};
     int r = work_job_start(&s->job, &q->config, &err);
-    if (r == 0)
+    /* Ready tables need nobody to make them. */
+    if (r == 0 && s->job.runner)
         r = watch(q, s, &err);
     if (r == 0)
         return;

@@ -178,9 +178,44 @@ static bool is_system(const Kymo__Manifest__File *f)
     return f->has_type && f->type == KYMO__MANIFEST__FILE__KIND__NTRACE;
 }
 
+Kymo__Manifest__File__Kind manifest_kind_by_name(const char *name)
+{
+    static const struct {
+        const char *end;
+        Kymo__Manifest__File__Kind kind;
+    } kinds[] = {
+        {".ntff", KYMO__MANIFEST__FILE__KIND__NTFF},
+        {".neff", KYMO__MANIFEST__FILE__KIND__NEFF},
+        {"ntrace.pb", KYMO__MANIFEST__FILE__KIND__NTRACE},
+        {"trace_info.pb", KYMO__MANIFEST__FILE__KIND__TRACE_INFO},
+        {"cpu_util.pb", KYMO__MANIFEST__FILE__KIND__CPU_UTIL},
+        {"host_mem.pb", KYMO__MANIFEST__FILE__KIND__HOST_MEM},
+        {"trace.json", KYMO__MANIFEST__FILE__KIND__FRAMEWORK_TRACE},
+    };
+    size_t n = strlen(name);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        size_t k = strlen(kinds[i].end);
+        if (n >= k && !strcmp(name + n - k, kinds[i].end))
+            return kinds[i].kind;
+    }
+    return KYMO__MANIFEST__FILE__KIND__OTHER;
+}
+
+uint32_t manifest_core_by_name(const char *name)
+{
+    const char *at = strstr(name, "_vnc_");
+    at = at ? at + 5 : strstr(name, "_nc_") ? strstr(name, "_nc_") + 4 : "0";
+    return (uint32_t)strtoul(at, NULL, 10);
+}
+
+static bool is_tables(const Kymo__Manifest__File *f)
+{
+    return f->has_type && f->type == KYMO__MANIFEST__FILE__KIND__TABLES;
+}
+
 bool manifest_file_is_profile(const Kymo__Manifest__File *f)
 {
-    return f->size && (is_ntff(f) || is_system(f));
+    return f->size && (is_ntff(f) || is_system(f) || is_tables(f));
 }
 
 /* Sessions of one process that were captured together. */

@@ -42,7 +42,10 @@ struct manifest_profile {
     unsigned rank, vnc;
     bool system; /* of the system, which no core has: "system" in place of nc<k> */
 };
-/* Does this file make a profile: an NTFF, or the events of a system trace, that holds something? */
+/* What a file is by its name, and the logical core that the runtime's name of an NTFF tells (0 where it does not). */
+Kymo__Manifest__File__Kind manifest_kind_by_name(const char *name);
+uint32_t manifest_core_by_name(const char *name);
+/* Does this file make a profile: an NTFF, the events of a system trace, or ready tables, that holds something? */
 bool manifest_file_is_profile(const Kymo__Manifest__File *f);
 void manifest_profile_name(const struct manifest_profile *p, char out[static MANIFEST_PROFILE_NAME_MAX + 1]);
 

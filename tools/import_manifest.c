@@ -44,29 +44,6 @@ static void import_done(struct import *im)
     capture_done(&im->capture);
 }
 
-static Kymo__Manifest__File__Kind kind_of(const char *name)
-{
-    static const struct {
-        const char *end;
-        Kymo__Manifest__File__Kind kind;
-    } kinds[] = {
-        {".ntff", KYMO__MANIFEST__FILE__KIND__NTFF},
-        {".neff", KYMO__MANIFEST__FILE__KIND__NEFF},
-        {"ntrace.pb", KYMO__MANIFEST__FILE__KIND__NTRACE},
-        {"trace_info.pb", KYMO__MANIFEST__FILE__KIND__TRACE_INFO},
-        {"cpu_util.pb", KYMO__MANIFEST__FILE__KIND__CPU_UTIL},
-        {"host_mem.pb", KYMO__MANIFEST__FILE__KIND__HOST_MEM},
-        {"trace.json", KYMO__MANIFEST__FILE__KIND__FRAMEWORK_TRACE},
-    };
-    size_t n = strlen(name);
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        size_t k = strlen(kinds[i].end);
-        if (n >= k && !strcmp(name + n - k, kinds[i].end))
-            return kinds[i].kind;
-    }
-    return KYMO__MANIFEST__FILE__KIND__OTHER;
-}
-
 static int add_name(struct import *im, const char *name, struct kymo_err *err)
 {
     struct stat st;
@@ -86,7 +63,7 @@ static int add_name(struct import *im, const char *name, struct kymo_err *err)
     struct entry *e = &im->entries[im->n++];
     *e = (struct entry){.name = copy, .file = KYMO__MANIFEST__FILE__INIT};
     e->file.has_type = e->file.has_size = e->file.has_sha256 = 1;
-    e->file.type = kind_of(name);
+    e->file.type = manifest_kind_by_name(name);
     e->file.size = (uint64_t)st.st_size;
     return kymo_hash_sha256_file(path, e->sha256, err);
 }
@@ -124,14 +101,6 @@ static const struct capture_ntff *profile_of(const struct import *im, const char
     return NULL;
 }
 
-/* The runtime's names tell the core of a profile that does not tell it itself. */
-static uint32_t core_by_name(const char *name)
-{
-    const char *at = strstr(name, "_vnc_");
-    at = at ? at + 5 : strstr(name, "_nc_") ? strstr(name, "_nc_") + 4 : "0";
-    return (uint32_t)strtoul(at, NULL, 10);
-}
-
 static bool is_zero(const uint8_t *p, size_t n)
 {
     while (n && !p[n - 1])
@@ -150,7 +119,7 @@ static void fill_file(struct import *im, size_t i)
     if (e->file.type != KYMO__MANIFEST__FILE__KIND__NTFF)
         return;
     e->file.has_vnc = 1;
-    e->file.vnc = p && !p->problem && !p->empty ? p->vnc : core_by_name(e->name);
+    e->file.vnc = p && !p->problem && !p->empty ? p->vnc : manifest_core_by_name(e->name);
     e->file.neff_uuid = e->uuids;
     e->file.neff_sha256 = e->shas;
     for (size_t k = 0; p && k < p->neff_count && k < NEFFS_OF_FILE_MAX; k++) {

@@ -80,10 +80,13 @@ static int open_text(const struct serve_request *q, const char *file, int64_t ki
 {
     const struct serve_question *w = serve_question_of(q);
     const char *root = serve_question_text(w, kind == 1 ? "framework_root" : "nki_root");
+    const char *capture = serve_question_text(w, "capture_root");
     char *own KYMO_FREE = kymo_asprintf("%s/sources", serve_dir_of(q)->path);
     if (!own)
         return kymo_err_set(err, -ENOMEM, "no memory for a path");
     int fd = source_text_open(own, file, err);
+    if (fd < 0 && capture)
+        fd = source_text_open(capture, file, err);
     if (fd < 0 && root)
         fd = source_text_open(root, file, err);
     return fd < 0 && !root

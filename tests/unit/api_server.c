@@ -66,6 +66,9 @@ static int print_routes(void)
     const struct http_route *routes = api_routes(&n);
     for (size_t i = 0; i < n; i++)
         printf("%s %s\n", routes[i].method, routes[i].pattern);
+    routes = api_body_routes(&n);
+    for (size_t i = 0; i < n; i++)
+        printf("%s %s\n", routes[i].method, routes[i].pattern);
     return 0;
 }
 
@@ -139,6 +142,7 @@ static int run(const struct args *a, struct kymo_err *err)
         r = tls_context_new(TLS_SERVER, &files, &tls, err);
     if (r == 0) {
         config.routes = api_routes(&config.n_routes);
+        config.body_routes = api_body_routes(&config.n_body_routes);
         config.ctx = api;
         config.tls = tls;
         r = serve(&loop, &config, api, err);
