@@ -11,13 +11,15 @@
 #include "base/alloc.h"
 #include "base/file.h"
 
+/* Whole and aligned in the file: the kernel holds such a page in one piece, which halves what it costs. */
 #define PAGE_BYTES 65536u
 #define PAGES 8u
-#define READER_BYTES 4096u
+#define READER_PARTS 4u /* of a page, which a reader holds one of */
 #define RECORD_MAX 4096u
 
 struct page {
     uint8_t *data;
+    size_t filled; /* bytes at its start that are something; the rest is zero, but only once fill() is called */
     uint64_t number;
     bool used, dirty;
 };
@@ -26,7 +28,7 @@ struct spill {
     int fd;
     char *path; /* for messages: the file has no name any more */
     size_t size, per_page;
-    uint64_t count;
+    uint64_t count, written; /* written: pages up to the last in the file */
     struct page pages[PAGES];
     struct page *near; /* the one used last, which holds records from near_first on; NULL: none */
     uint64_t near_first;
@@ -77,30 +79,32 @@ uint64_t spill_count(const struct spill *s)
     return s->count;
 }
 
+static void fill(struct page *p, size_t to)
+{
+    if (p->filled < to) {
+        memset(p->data + p->filled, 0, to - p->filled);
+        p->filled = to;
+    }
+}
+
 static int flush(struct spill *s, struct page *p, struct kymo_err *err)
 {
     if (!p->used || !p->dirty)
         return 0;
-    size_t n = s->per_page * s->size;
-    int r = kymo_file_pwrite_all(s->fd, p->data, n, p->number * n, s->path, err);
+    fill(p, PAGE_BYTES);
+    int r = kymo_file_pwrite_all(s->fd, p->data, PAGE_BYTES, p->number * PAGE_BYTES, s->path, err);
     if (r == 0)
         p->dirty = false;
+    if (r == 0 && p->number >= s->written)
+        s->written = p->number + 1;
     return r;
 }
 
 static int load(struct spill *s, struct page *p, struct kymo_err *err)
 {
-    size_t n = s->per_page * s->size;
-    uint64_t length;
-    int r = kymo_file_size(s->fd, &length, s->path, err);
-    if (r < 0)
-        return r;
-    memset(p->data, 0, n);
-    uint64_t off = p->number * n;
-    if (off >= length)
-        return 0;
-    size_t have = length - off < n ? (size_t)(length - off) : n;
-    return kymo_file_pread_all(s->fd, p->data, have, off, s->path, err);
+    bool there = p->number < s->written;
+    p->filled = there ? PAGE_BYTES : 0;
+    return there ? kymo_file_pread_all(s->fd, p->data, PAGE_BYTES, p->number * PAGE_BYTES, s->path, err) : 0;
 }
 
 /* Makes the page of a record the near one. */
@@ -135,9 +139,9 @@ static bool is_near(const struct spill *s, uint64_t index)
     return s->near && index >= s->near_first && index - s->near_first < s->per_page;
 }
 
-static uint8_t *place_of(const struct spill *s, uint64_t index)
+static size_t place_of(const struct spill *s, uint64_t index)
 {
-    return s->near->data + (size_t)(index - s->near_first) * s->size;
+    return (size_t)(index - s->near_first) * s->size;
 }
 
 int spill_put(struct spill *s, uint64_t index, const void *record, struct kymo_err *err)
@@ -145,8 +149,12 @@ int spill_put(struct spill *s, uint64_t index, const void *record, struct kymo_e
     int r = is_near(s, index) ? 0 : come_near(s, index, err);
     if (r < 0)
         return r;
-    memcpy(place_of(s, index), record, s->size);
-    s->near->dirty = true;
+    struct page *p = s->near;
+    size_t at = place_of(s, index);
+    fill(p, at);
+    memcpy(p->data + at, record, s->size);
+    p->filled = p->filled > at + s->size ? p->filled : at + s->size;
+    p->dirty = true;
     if (index >= s->count)
         s->count = index + 1;
     return 0;
@@ -165,7 +173,9 @@ int spill_get(struct spill *s, uint64_t index, void *record, struct kymo_err *er
     int r = is_near(s, index) ? 0 : come_near(s, index, err);
     if (r < 0)
         return r;
-    memcpy(record, place_of(s, index), s->size);
+    size_t at = place_of(s, index);
+    fill(s->near, at + s->size);
+    memcpy(record, s->near->data + at, s->size);
     return 0;
 }
 
@@ -185,8 +195,8 @@ int spill_seal(struct spill *s, struct kymo_err *err)
 
 int spill_reader_init(struct spill_reader *r, const struct spill *s, struct kymo_err *err)
 {
-    *r = (struct spill_reader){.spill = s};
-    r->buf = kymo_malloc(READER_BYTES);
+    *r = (struct spill_reader){.spill = s, .room = (s->per_page + READER_PARTS - 1) / READER_PARTS};
+    r->buf = kymo_malloc(r->room * s->size);
     return r->buf ? 0 : kymo_err_set(err, -ENOMEM, "no memory for a spill reader");
 }
 
@@ -201,12 +211,12 @@ static int refill(struct spill_reader *r, struct kymo_err *err)
 {
     const struct spill *s = r->spill;
     uint64_t in_page = r->next % s->per_page, page = r->next / s->per_page;
-    uint64_t n = READER_BYTES / s->size;
+    uint64_t n = r->room;
     if (n > s->per_page - in_page)
         n = s->per_page - in_page;
     if (n > s->count - r->next)
         n = s->count - r->next;
-    uint64_t off = (page * s->per_page + in_page) * s->size;
+    uint64_t off = page * PAGE_BYTES + in_page * s->size;
     int e = kymo_file_pread_all(s->fd, r->buf, (size_t)n * s->size, off, s->path, err);
     if (e < 0)
         return e;

@@ -24,11 +24,11 @@ int spill_get(struct spill *s, uint64_t index, void *record, struct kymo_err *er
 /* Flushes; after it, only spill_reader functions may be used until the next append. */
 int spill_seal(struct spill *s, struct kymo_err *err) KYMO_MUST_CHECK;
 
-/* A sequential walk with its own buffer of a few records. */
+/* A sequential walk with its own buffer of about 16 KiB. */
 struct spill_reader {
     const struct spill *spill;
     uint64_t next, first; /* first: index of the record at the buffer's start */
-    size_t held;
+    size_t held, room;    /* records in buf, and at most */
     uint8_t *buf;
 };
 int spill_reader_init(struct spill_reader *r, const struct spill *s, struct kymo_err *err) KYMO_MUST_CHECK;
