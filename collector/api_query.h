@@ -38,6 +38,7 @@ struct api_query {
     X(summary, QUERY_QUICK, "summary", "from,to,tracks")                                                               \
     X(operators, QUERY_QUICK, "operators", "parent,from,to,sort,filter,page,size")                                     \
     X(export, QUERY_LONG, "export", "tables,from,to,mode,width")                                                       \
+    X(regions, QUERY_LONG, "regions", "path,pcore")                                                                    \
     X(source, QUERY_LONG, "source", "file")                                                                            \
     X(source_lines, QUERY_LONG, "source/lines", "file")                                                                \
     X(source_events, QUERY_LONG, "source/events", "file,lines,from,to,width")                                          \

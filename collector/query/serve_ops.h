@@ -22,7 +22,8 @@
     X(source_events)                                                                                                   \
     X(ranks)                                                                                                           \
     X(skew)                                                                                                            \
-    X(lanes)
+    X(lanes)                                                                                                           \
+    X(regions)
 
 /* Those that are not about one directory: they open what they need themselves. */
 #define SERVE_OPS_ALONE(X)                                                                                             \

@@ -5,7 +5,7 @@ import json
 from driver import close_to
 from test_timeline import around, matmul
 
-RED, BLUE, BROWN, GREEN = "#e5342b", "#2f7de1", "#8b5a2b", "#2e9e4f"
+RED, BLUE, BROWN, GREEN = "#d84830", "#009cfc", "#6c240c", "#3cf09c"
 
 
 def work(event):

@@ -254,6 +254,32 @@ def test_regions_are_listed_and_lead_to_the_timeline(viewer, tables):
     assert viewer.page.locator(".lane-name", has_text="NKI regions").count() == 1
 
 
+def test_regions_and_instances_are_compared(full, tables):
+    full.open("attention")
+    widget = full.add_widget("Region Highlighter")
+    widget.get_by_role("button", name="Unfold attend nc0", exact=True).click()
+    for name in ("attend #2 nc0", "attend #3 nc0"):
+        widget.get_by_role("checkbox", name=f"Compare {name}", exact=True).check()
+    compared = widget.get_by_role("region", name="Comparison of regions")
+    # The region's first instruction on each engine begins an instance; the simulator's heads of attention are such loops.
+    sql = """with r as (select *, least(end_ts, start_ts + coalesce(evt_wait_time_ns, 0)) b, min(pc) over (partition by engine) head
+             from Instruction where pcore_idx = 0 and (nki_region_path = 'attend' or starts_with(nki_region_path, 'attend/'))),
+             n as (select *, sum((pc = head)::int) over (partition by engine order by start_ts, id) k from r)
+             select k, max(end_ts) - min(b) d, sum(b - start_ts)::bigint w, count(*) c from n where k in (2, 3) group by k order by k"""
+    second, third = tables("attention", sql)
+    cells = lambda figure: compared.locator(f'tr[data-figure="{figure}"] td').all_inner_texts()
+    assert digits(cells("instructions")[0]) == second["c"] and digits(cells("instructions")[1].split("\n")[0]) == third["c"]
+    share = 100 * (third["d"] - second["d"]) / second["d"]
+    assert f"{abs(round(share * 10) / 10):g} %" in cells("duration_ns")[1]
+    compared.get_by_label("Base").select_option(index=1)
+    back = 100 * (second["d"] - third["d"]) / third["d"]
+    assert f"{abs(round(back * 10) / 10):g} %" in cells("duration_ns")[0]
+    widget.get_by_role("checkbox", name="Compare attend/softmax nc1", exact=True).check()
+    assert "mean of" in compared.locator("thead").inner_text() and compared.locator("thead th").count() == 4
+    compared.get_by_role("button", name="Clear").click()
+    assert compared.count() == 0
+
+
 # --- the grid
 
 

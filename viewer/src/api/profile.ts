@@ -3,6 +3,7 @@
 import { getJson, getPacked, type Params, query } from "./client";
 import type { OperatorsAnswer } from "./operators";
 import type { Packed } from "./packed";
+import type { RegionRow, RegionsAnswer } from "./regions";
 import { linesText, type SourceFile, type SourceLine } from "./source";
 import type {
   Bands,
@@ -107,6 +108,14 @@ export class ProfileApi {
       this.url("operators", { parent, sort: order, filter, size, ...(range ? whole(range) : {}) }),
       signal,
     );
+  }
+
+  regions(signal?: AbortSignal): Promise<RegionsAnswer> {
+    return getJson(this.url("regions"), signal);
+  }
+
+  regionInstances({ path, pcore }: Pick<RegionRow, "path" | "pcore">): Promise<RegionsAnswer> {
+    return getJson(this.url("regions", { path, pcore }));
   }
 
   sourceFiles(signal?: AbortSignal): Promise<{ files: SourceFile[] }> {

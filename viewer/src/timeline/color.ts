@@ -1,37 +1,21 @@
 // Colours of operators, queues and kinds of dependency. A name has one colour, in every profile and every view: it comes from the
-// name's hash alone. The colours differ in lightness as well as hue, so that they are told apart without red, green or blue.
+// name's hash alone. Any two of them are told apart also by those who do not see red, green or blue.
 
 import { keep, kept } from "../state/keep";
 import { Store } from "../state/store";
 
 export type Rgb = readonly [number, number, number];
 
-const PALETTE: Rgb[] = [
-  "4477aa",
-  "88ccee",
-  "117733",
-  "ddcc77",
-  "cc6677",
-  "aa4499",
-  "44aa99",
-  "999933",
-  "882255",
-  "661100",
-  "6699cc",
-  "ee8866",
-  "77aadd",
-  "bbcc33",
-  "aaaa00",
-  "ffaabb",
-  "99ddff",
-  "44bb99",
-  "225588",
-  "c7622b",
-  "8c6bb1",
-  "5aae61",
-  "bf812d",
-  "de77ae",
-].map(parse);
+/**
+ * Each was chosen as the one that lies furthest from all before it, for the eye that tells them apart worst (normal sight,
+ * protanopia, deuteranopia, tritanopia), and far enough from the ground of both themes; test/color.test.ts measures it.
+ */
+const PALETTE_TEXT = `
+  4477aa ffa415 7d2f08 b1cbff 8a8a63 f2d8b1 08b1a4 15497d 978aff d85608 975670 b1b17d
+  567049 b17d8a 4949cb a497cb be082f 70e570 8a63e5 8abea4 f27d3c 156356 be498a 4997a4
+  8ab1ff 977dcb 567d63 977d3c 7d4970 ff498a 63562f 63b156 565697 cba4cb 492fb1 be4915
+  ffcb3c 568a7d 085615 f263a4 70cb63 d8be97 7da42f 3c6349 cb637d 4963cb 707d56 8a087d`;
+export const PALETTE: Rgb[] = PALETTE_TEXT.trim().split(/\s+/).map(parse);
 
 /** What belongs to no operator: quiet, between the themes. */
 const NEUTRAL: Rgb = [128, 134, 142];
@@ -59,15 +43,8 @@ customColors.watch((colors) => {
 
 const cache = new Map<string, Rgb>();
 
-/** Each colour comes in three lightnesses: more operators than colours have one of their own. */
-function shaded(color: Rgb, shade: number): Rgb {
-  const [toward, share] = shade === 1 ? [0, 0.26] : [255, 0.3];
-  return shade === 0 ? color : (color.map((c) => Math.round(c + (toward! - c) * share!)) as unknown as Rgb);
-}
-
 function natural(name: string): Rgb {
-  const hash = hashName(name);
-  return shaded(PALETTE[hash % PALETTE.length]!, Math.floor(hash / PALETTE.length) % 3);
+  return PALETTE[hashName(name) % PALETTE.length]!;
 }
 
 export function colorOf(name: string): Rgb {
@@ -105,25 +82,25 @@ export const DEPENDENCIES: DependencyStyle[] = [
   {
     kind: "DMA_TRIGGER",
     name: "Started the transfer",
-    color: "#e5342b",
+    color: "#d84830",
     means: "the instruction that started the selected transfer",
   },
-  { kind: "TRANSFER", name: "DMA transfer", color: "#2f7de1", means: "a transfer linked to the selected instruction" },
-  { kind: "FLOW_DEPENDENCE", name: "Flow", color: "#2e9e4f", means: "reads a value that the earlier one wrote" },
-  { kind: "ANTI_DEPENDENCE", name: "Anti", color: "#f07f13", means: "overwrites a value that the earlier one reads" },
+  { kind: "TRANSFER", name: "DMA transfer", color: "#009cfc", means: "a transfer linked to the selected instruction" },
+  { kind: "FLOW_DEPENDENCE", name: "Flow", color: "#3cf09c", means: "reads a value that the earlier one wrote" },
+  { kind: "ANTI_DEPENDENCE", name: "Anti", color: "#fc9c00", means: "overwrites a value that the earlier one reads" },
   {
     kind: "OUTPUT_DEPENDENCE",
     name: "Output",
-    color: "#8e5bd0",
+    color: "#540090",
     means: "writes the location that the earlier one wrote",
   },
-  { kind: "ORDERED_DEPENDENCE", name: "Ordered", color: "#7b8794", means: "kept in order by the scheduler" },
-  { kind: "SEMAPHORE", name: "Semaphore", color: "#d6409f", means: "waited for the other's semaphore update" },
-  { kind: "DMA_WAIT", name: "DMA wait", color: "#0f8f8c", means: "waits for the transfer to finish" },
+  { kind: "ORDERED_DEPENDENCE", name: "Ordered", color: "#9c9c90", means: "kept in order by the scheduler" },
+  { kind: "SEMAPHORE", name: "Semaphore", color: "#a86c9c", means: "waited for the other's semaphore update" },
+  { kind: "DMA_WAIT", name: "DMA wait", color: "#006c60", means: "waits for the transfer to finish" },
   {
     kind: "SAME_PSUM_BANK",
     name: "Same PSUM Bank",
-    color: "#8b5a2b",
+    color: "#6c240c",
     means: "used the same PSUM bank just before or after",
   },
 ];
@@ -131,5 +108,5 @@ export const DEPENDENCIES: DependencyStyle[] = [
 const STYLES = new Map(DEPENDENCIES.map((style) => [style.kind, style]));
 
 export function dependencyStyle(kind: string): DependencyStyle {
-  return STYLES.get(kind) ?? { kind, name: kind.replace(/_/g, " ").toLowerCase(), color: "#7b8794", means: "" };
+  return STYLES.get(kind) ?? { kind, name: kind.replace(/_/g, " ").toLowerCase(), color: "#9c9c90", means: "" };
 }
