@@ -8,7 +8,9 @@
 #include "collector/query/serve_ops.h"
 
 #define EDGES_MAX 500
-#define ROWS_MAX 5000 /* of edges, before those of one pair become one */
+#define SQL_MAX (1u << 17)
+#define ROWS_MAX 5000    /* of edges, before those of one pair become one */
+#define PACKETS_MAX 4000 /* of linked transfers, on all their tracks */
 
 /*
  * All edges of one row, both ways, with the row at the other end. $1: its table in Flow, $2: its key. Of several edges
@@ -23,22 +25,26 @@ static const char text[] =
     " 'ANTI_DEPENDENCE' THEN 1 WHEN 'OUTPUT_DEPENDENCE' THEN 2 WHEN 'ORDERED_DEPENDENCE' THEN 3 WHEN 'SEMAPHORE' THEN "
     "4 WHEN"
     " 'DMA_WAIT' THEN 5 WHEN 'DMA_TRIGGER' THEN 6 WHEN 'SAME_PSUM_BANK' THEN 7 ELSE 3 END AS rank FROM e)"
-    " , d AS (SELECT 'instruction' AS t, id, pc, engine, pcore_idx, start_ts, end_ts, opcode AS label FROM "
-    "k.\"Instruction\" WHERE"
-    " id IN (SELECT id FROM e WHERE t = 'instruction') UNION ALL SELECT 'dma_block', id, NULL, NULL, pcore_idx, "
-    "start_ts, end_ts,"
-    " coalesce(nullif(variable, ''), queue_name) FROM k.\"DmaPacketAggregated\" WHERE id IN (SELECT id FROM e WHERE t ="
-    " 'dma_block') UNION ALL SELECT 'cc_op', id, NULL, NULL, NULL, start_ts, end_ts, operation FROM k.\"CcOp\" WHERE "
-    "id IN (SELECT"
-    " id FROM e WHERE t = 'cc_op')) SELECT r.direction, r.t AS flow, r.id, r.kind, r.gap_ns, r.rank, d.pc, d.engine, "
-    "d.pcore_idx AS"
-    " pcore, d.start_ts, d.end_ts, d.label FROM r LEFT JOIN d ON d.t = r.t AND d.id = r.id ORDER BY r.direction, "
-    "d.start_ts, r.t,"
+    " , d AS (SELECT 'instruction' AS t, id, pc, engine, pcore_idx, start_ts, end_ts, opcode AS label, track FROM"
+    " k.row_instruction WHERE id IN (SELECT id FROM e WHERE t = 'instruction') UNION ALL SELECT 'dma_block', id, NULL,"
+    " NULL, pcore_idx, start_ts, end_ts, coalesce(nullif(variable, ''), queue_name), track FROM k.row_dma_transfer"
+    " WHERE id IN (SELECT id FROM e WHERE t = 'dma_block') UNION ALL SELECT 'cc_op', id, NULL, NULL, NULL, start_ts,"
+    " end_ts, operation, track FROM k.row_collective WHERE id IN (SELECT id FROM e WHERE t = 'cc_op')) SELECT"
+    " r.direction, r.t AS flow, r.id, r.kind, r.gap_ns, r.rank, d.pc, d.engine, d.pcore_idx AS pcore, d.start_ts,"
+    " d.end_ts, d.label, d.track FROM r LEFT JOIN d ON d.t = r.t AND d.id = r.id ORDER BY r.direction, d.start_ts, r.t,"
     " r.id, r.rank";
 
+#define IDS(n) "(SELECT unnest(string_split($" #n ", ','))::BIGINT)"
+static const char splits_text[] = "SELECT id, track FROM k.row_instruction_split WHERE id IN " IDS(1);
+/* $2, $3: packets of these transfers begin in there. A packet is on a track of its engine and on one of its queue. */
+#define PACKETS(kind)                                                                                                  \
+    "SELECT packet_aggregation_id AS transfer, id, start_ts, end_ts, '" #kind "' AS kind, track FROM k.row_" #kind     \
+    " WHERE start_ts >= $2 AND start_ts <= $3 AND packet_aggregation_id IN " IDS(1)
+static const char packets_text[] = PACKETS(dma_engine) " UNION ALL " PACKETS(dma_queue) " ORDER BY start_ts, id, kind";
+
 struct lists {
-    json_t *predecessors, *successors, *transfers, *starters, *dependents, *previous, *next;
-    bool truncated;
+    json_t *predecessors, *successors, *transfers, *starters, *dependents, *previous, *next, *packets;
+    bool truncated, packets_truncated;
 };
 
 static const char *text_of(const json_t *row, const char *key)
@@ -50,6 +56,77 @@ static const char *text_of(const json_t *row, const char *key)
 static const char *table_of(const char *flow)
 {
     return !strcmp(flow, "instruction") ? "Instruction" : !strcmp(flow, "cc_op") ? "CcOp" : "DmaPacketAggregated";
+}
+
+static enum serve_kind kind_of(const char *flow)
+{
+    return !strcmp(flow, "instruction") ? SERVE_KIND_instruction
+           : !strcmp(flow, "cc_op")     ? SERVE_KIND_collective
+                                        : SERVE_KIND_dma_transfer;
+}
+
+/* The id of the track of a kind that has this label, or null. */
+static json_t *track_of(const struct serve_request *q, enum serve_kind kind, const json_t *label)
+{
+    const char *name = json_string_value(label);
+    const struct serve_track *t =
+        name ? op_track_labelled(serve_dir_of(q), kind, name, json_string_length(label)) : NULL;
+    return t ? json_string(t->id) : json_null();
+}
+
+/* Keys of the rows of a table, joined by commas. */
+static int join_ids(struct kymo_buf *b, const json_t *rows, const char *field, const char *value)
+{
+    int r = 0;
+    for (size_t i = 0; i < json_array_size(rows) && r == 0; i++) {
+        const json_t *row = json_array_get(rows, i);
+        if (!strcmp(text_of(row, field), value))
+            r = kymo_buf_printf(b, "%s%lld", b->len ? "," : "",
+                                (long long)json_integer_value(json_object_get(row, "id")));
+    }
+    return r;
+}
+
+/* Labels of the tracks of sequencers and of compute, by the key of the instruction. */
+static int read_splits(struct serve_request *q, const json_t *rows, json_t *ret, struct kymo_err *err)
+{
+    struct kymo_buf ids;
+    json_t *list = NULL;
+    kymo_buf_init(&ids, SQL_MAX);
+    int r = serve_dir_of(q)->has_split ? join_ids(&ids, rows, "flow", "instruction") : 0;
+    if (r < 0)
+        r = kymo_err_set(err, r, "no memory for a statement");
+    else if (ids.len)
+        r = sql_objects(serve_sql_of(q), splits_text, (struct sql_bind[]){SQL_TEXT((const char *)ids.data)}, 1,
+                        ROWS_MAX, &list, NULL, err);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        char key[24];
+        json_t *row = json_array_get(list, i);
+        (void)snprintf(key, sizeof key, "%lld", (long long)json_integer_value(json_object_get(row, "id")));
+        (void)json_object_set(ret, key, json_object_get(row, "track"));
+    }
+    json_decref(list);
+    kymo_buf_done(&ids);
+    return r;
+}
+
+/* Names of the tracks that show a row: the first is the one that the page shows by default. */
+static void name_tracks(const struct serve_request *q, json_t *row, const json_t *splits)
+{
+    char key[24];
+    const char *flow = text_of(row, "flow");
+    json_t *tracks = json_array(), *track = track_of(q, kind_of(flow), json_object_get(row, "track"));
+    (void)snprintf(key, sizeof key, "%lld", (long long)json_integer_value(json_object_get(row, "id")));
+    if (json_is_string(track))
+        (void)json_array_append(tracks, track);
+    json_t *split = strcmp(flow, "instruction") != 0
+                        ? json_null()
+                        : track_of(q, SERVE_KIND_instruction_split, json_object_get(splits, key));
+    if (json_is_string(split))
+        (void)json_array_append(tracks, split);
+    json_decref(split);
+    (void)json_object_set_new(row, "track", track);
+    (void)json_object_set_new(row, "tracks", tracks);
 }
 
 static bool same_pair(const json_t *a, const json_t *b)
@@ -111,12 +188,51 @@ static void take_pair(struct lists *l, json_t *rows, size_t i, size_t end, bool 
     json_decref(dep);
 }
 
+/* The times between which the linked transfers lie. */
+static void span_of(const json_t *transfers, int64_t *from, int64_t *to)
+{
+    for (size_t i = 0; i < json_array_size(transfers); i++) {
+        const json_t *row = json_array_get(transfers, i);
+        int64_t start = json_integer_value(json_object_get(row, "start_ts")),
+                end = json_integer_value(json_object_get(row, "end_ts"));
+        *from = start < *from ? start : *from;
+        *to = end > *to ? end : *to;
+    }
+}
+
+/* Where the packets of linked transfers are, so that the page need not guess which they are. */
+static int read_packets(struct serve_request *q, struct lists *l, struct kymo_err *err)
+{
+    struct kymo_buf ids;
+    int64_t from = INT64_MAX, to = INT64_MIN;
+    kymo_buf_init(&ids, SQL_MAX);
+    span_of(l->transfers, &from, &to);
+    int r = join_ids(&ids, l->transfers, "table", "DmaPacketAggregated");
+    const struct sql_bind binds[] = {SQL_TEXT((const char *)ids.data), SQL_INT(from), SQL_INT(to)};
+    if (r < 0)
+        r = kymo_err_set(err, r, "no memory for a statement");
+    else if (ids.len)
+        r = sql_objects(serve_sql_of(q), packets_text, binds, 3, PACKETS_MAX, &l->packets, &l->packets_truncated, err);
+    kymo_buf_done(&ids);
+    if (r == 0 && !l->packets)
+        l->packets = json_array();
+    for (size_t i = 0; r == 0 && i < json_array_size(l->packets); i++) {
+        json_t *row = json_array_get(l->packets, i);
+        enum serve_kind kind =
+            !strcmp(text_of(row, "kind"), "dma_engine") ? SERVE_KIND_dma_engine : SERVE_KIND_dma_queue;
+        (void)json_object_set_new(row, "track", track_of(q, kind, json_object_get(row, "track")));
+        (void)json_object_del(row, "kind");
+    }
+    return r;
+}
+
 static json_t *answer(const struct op_table *table, int64_t id, struct lists *l)
 {
-    return json_pack("{s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o}, s:b}", "table", table->name, "id",
+    return json_pack("{s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o}, s:o, s:b, s:b}", "table", table->name, "id",
                      (json_int_t)id, "predecessors", l->predecessors, "successors", l->successors, "transfers",
                      l->transfers, "starters", l->starters, "dependents", l->dependents, "same_bank", "previous",
-                     l->previous, "next", l->next, "truncated", l->truncated);
+                     l->previous, "next", l->next, "packets", l->packets, "packets_truncated", l->packets_truncated,
+                     "truncated", l->truncated);
 }
 
 /* A packet has its transfer's edges. */
@@ -138,6 +254,30 @@ static int find_block(struct serve_request *q, const struct op_table *table, int
     return r;
 }
 
+static int make_lists(struct serve_request *q, json_t *rows, bool from_instruction, struct lists *l,
+                      struct kymo_err *err)
+{
+    json_t **const all[] = {&l->predecessors, &l->successors, &l->transfers, &l->starters,
+                            &l->dependents,   &l->previous,   &l->next};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        *all[i] = json_array();
+    json_t *splits = json_object();
+    int r = read_splits(q, rows, splits, err);
+    size_t n = json_array_size(rows);
+    for (size_t i = 0, end; r == 0 && i < n; i = end) {
+        for (end = i + 1; end < n && same_pair(json_array_get(rows, i), json_array_get(rows, end));)
+            end++;
+        name_tracks(q, json_array_get(rows, i), splits);
+        take_pair(l, rows, i, end, from_instruction);
+    }
+    json_decref(splits);
+    if (r == 0)
+        r = read_packets(q, l, err);
+    if (!l->packets)
+        l->packets = json_array();
+    return r;
+}
+
 int op_dependencies(struct serve_request *q, struct kymo_err *err)
 {
     const struct op_table *table;
@@ -155,16 +295,10 @@ int op_dependencies(struct serve_request *q, struct kymo_err *err)
                         ROWS_MAX, &rows, &l.truncated, err);
     if (r < 0)
         return r;
-    json_t **const all[] = {&l.predecessors, &l.successors, &l.transfers, &l.starters,
-                            &l.dependents,   &l.previous,   &l.next};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        *all[i] = json_array();
-    size_t n = json_array_size(rows);
-    for (size_t i = 0, end; i < n; i = end) {
-        for (end = i + 1; end < n && same_pair(json_array_get(rows, i), json_array_get(rows, end));)
-            end++;
-        take_pair(&l, rows, i, end, flow && !strcmp(flow, "instruction"));
-    }
+    r = make_lists(q, rows, flow && !strcmp(flow, "instruction"), &l, err);
     json_decref(rows);
-    return serve_answer_json(q, answer(table, asked, &l), err);
+    if (r == 0)
+        return serve_answer_json(q, answer(table, asked, &l), err);
+    json_decref(answer(table, asked, &l));
+    return r;
 }

@@ -14,7 +14,7 @@ struct event {
     const struct op_table *table;
     int64_t id;
     json_t *fields, *answer;
-    const struct serve_track *track; /* NULL: none shows it */
+    const struct serve_track *track, *split; /* that show it, the second with other settings; NULL: none does */
 };
 
 static const char *field(const struct event *e, const char *name)
@@ -218,17 +218,32 @@ static int put_sources(struct event *e, struct kymo_err *err)
     return r;
 }
 
+static json_t *tracks_of(const struct event *e)
+{
+    json_t *list = json_array();
+    if (e->track)
+        (void)json_array_append_new(list, json_string(e->track->id));
+    if (e->split)
+        (void)json_array_append_new(list, json_string(e->split->id));
+    return list;
+}
+
 static int answer(struct event *e, struct kymo_err *err)
 {
     int r = read_fields(e, err);
     if (r == 0)
         r = op_track_find(e->q, e->table->kind, e->id, &e->track, err);
+    if (r == 0 && e->table->kind == SERVE_KIND_instruction && serve_dir_of(e->q)->has_split)
+        r = op_track_find(e->q, SERVE_KIND_instruction_split, e->id, &e->split, err);
+    else if (r == 0 && e->table->kind == SERVE_KIND_dma_engine)
+        r = op_track_find(e->q, SERVE_KIND_dma_queue, e->id, &e->split, err);
     if (r < 0)
         return r;
     const char *op = operator_of(e);
     put(e, "table", json_string(e->table->name));
     put(e, "id", json_integer(e->id));
     put(e, "track", e->track ? json_string(e->track->id) : json_null());
+    put(e, "tracks", tracks_of(e));
     put(e, "operator", op ? json_string(op) : json_null());
     put(e, "hierarchy", hierarchy(op));
     r = put_neighbours(e, err);

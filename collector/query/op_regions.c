@@ -20,26 +20,28 @@
 
 #define SUM(name) "sum(" name ")::BIGINT AS " name
 #define OF_ENGINE(name, column) "count(*) FILTER (engine = '" name "') AS " column
-#define FIGURES                                                                                                                                                                                                                            \
-    "count(*) AS instructions, sum(end_ts - begin_ts)::BIGINT AS time_ns, sum(begin_ts - start_ts)::BIGINT AS"                                                                                                                             \
-    " wait_ns, TRY_CAST(round(sum(raw_flops)) AS BIGINT) AS hardware_flops, TRY_CAST(round(sum(flops_transpose)) AS"                                                                                                                       \
-    " BIGINT) AS transpose_flops, " SUM("hbm_read_bytes") ", " SUM("hbm_write_bytes") ", " SUM(                                                                                                                                            \
-        "sbuf_read_bytes") ", " SUM("sbuf_write_bytes") ", " SUM("psum_read_bytes") ", " SUM("psum_write_bytes") ","                                                                                                                       \
-                                                                                                                 " " OF_ENGINE("Tensor",                                                                                                   \
-                                                                                                                               "tensor") ", " OF_ENGINE("Vector",                                                                          \
-                                                                                                                                                        "vector") ", " OF_ENGINE("Scalar",                                                 \
-                                                                                                                                                                                 "scalar") ", " OF_ENGINE("GpSimd",                        \
-                                                                                                                                                                                                          "gpsimd") ", " OF_ENGINE("Sync", \
-                                                                                                                                                                                                                                   "sync")
+#define FIGURES                                                                                                                                                                                       \
+    "count(*) AS instructions, sum(end_ts - begin_ts)::BIGINT AS time_ns, sum(begin_ts - start_ts)::BIGINT AS"                                                                                        \
+    " wait_ns, TRY_CAST(round(sum(raw_flops)) AS BIGINT) AS hardware_flops, TRY_CAST(round(sum(flops_transpose)) AS"                                                                                  \
+    " BIGINT) AS transpose_flops, " SUM("hbm_read_bytes") ", " SUM("hbm_write_bytes") ", " SUM(                                                                                                       \
+        "sbuf_read_bytes") ", " SUM("sbuf_write_bytes") ", " SUM("psum_read_bytes") ", " SUM("psum_write_bytes") ","                                                                                  \
+                                                                                                                 " " OF_ENGINE("Tensor", "tensor") ", " OF_ENGINE("Vector", "vector") ", " OF_ENGINE( \
+                                                                                                                     "Scalar",                                                                        \
+                                                                                                                     "scalar") ", " OF_ENGINE("GpSimd",                                               \
+                                                                                                                                              "gpsimd") ", " OF_ENGINE("Sync",                        \
+                                                                                                                                                                       "sync")
 
-#define TOTALS                                                                                                                                                                         \
-    SUM("instructions")                                                                                                                                                                \
-    ", " SUM("time_ns") ", " SUM("wait_ns") ", " SUM("hardware_flops") ", " SUM("transpose_flops") ", " SUM("hbm_"                                                                     \
-                                                                                                            "read_"                                                                    \
-                                                                                                            "bytes") ", " SUM("hbm_write_bytes") ", " SUM("sbuf_read_bytes") ", " SUM( \
-        "sbuf_write_bytes") ", " SUM("psum_read_bytes") ", " SUM("psum_write_bytes") ", " SUM("tensor") ", " SUM("vec"                                                                 \
-                                                                                                                 "to"                                                                  \
-                                                                                                                 "r") ", " SUM("scalar") ", " SUM("gpsimd") ", " SUM("sync")
+#define TOTALS                                                                                                                                                                     \
+    SUM("instructions")                                                                                                                                                            \
+    ", " SUM("time_ns") ", " SUM("wait_ns") ", " SUM("hardware_flops") ", " SUM("transpose_flops") ", " SUM(                                                                       \
+        "hbm_"                                                                                                                                                                     \
+        "read_"                                                                                                                                                                    \
+        "bytes") ", " SUM("hbm_write_bytes") ", " SUM("sbuf_read_bytes") ", " SUM("sbuf_write_bytes") ", " SUM("psum_"                                                             \
+                                                                                                               "read_"                                                             \
+                                                                                                               "byte"                                                              \
+                                                                                                               "s") ", " SUM("psum_write_bytes") ", " SUM("tensor") ", " SUM("vec" \
+                                                                                                                                                                             "to"  \
+                                                                                                                                                                             "r") ", " SUM("scalar") ", " SUM("gpsimd") ", " SUM("sync")
 
 /* $1: a region's path, or null for all; $2: its core, or less than 0 for any. A region holds those nested in it. */
 static const char of_regions[] =

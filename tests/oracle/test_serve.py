@@ -347,6 +347,38 @@ def test_dependencies(case):
     assert same["starters"] == answer["starters"] and same["dependents"] == answer["dependents"]
 
 
+def on_track(case, track, row):
+    """Whether the timeline has a row on that track."""
+    lo, hi = int(row["start_ts"]), int(row["end_ts"]) + 1
+    answer = case("timeline", from_=lo, to=hi, width=16384, tracks=track)["tracks"][0]
+    return answer["mode"] == "events" and row["id"] in answer["values"]["id"]
+
+
+def test_dependencies_name_their_tracks_and_packets(case):
+    flow, packets = read(case.directory, "Flow"), read(case.directory, "DmaPacket")
+    known = {t["id"] for t in case.overview["tracks"]}
+    starter = int(flow[(flow.in_table == "instruction") & (flow.out_table == "dma_block")].in_id.iloc[-1])
+    answer = case("dependencies", table="Instruction", id=starter)
+    deps = [d for name in ("predecessors", "successors", "transfers") for d in answer[name]]
+    for dep in deps[:20]:
+        assert dep["track"] == dep["tracks"][0] and set(dep["tracks"]) <= known
+        assert all(on_track(case, track, dep) for track in dep["tracks"])
+        if dep["table"] == "Instruction":
+            assert len(dep["tracks"]) == 1 + any(t["split"] == "sequencer" for t in case.overview["tracks"])
+    linked = [d["id"] for d in answer["transfers"] if d["table"] == "DmaPacketAggregated"]
+    wanted = packets[packets.packet_aggregation_id.isin(linked)].sort_values(["start_ts", "id"])
+    assert linked and len(wanted)
+    got = [(p["transfer"], p["id"], p["start_ts"], p["end_ts"], p["track"]) for p in answer["packets"]]
+    assert answer["packets_truncated"] == (2 * len(wanted) > 4000)
+    rows = {r.id: (r.packet_aggregation_id, r.id, r.start_ts, r.end_ts) for r in wanted.itertuples()}
+    assert all(p[:4] == rows[p[1]] for p in got)
+    for prefix in ("dma_engine:", "dma_queue:"):
+        mine = [p for p in got if p[4].startswith(prefix)]
+        assert [p[1] for p in mine] == list(wanted.id[: len(mine)]) and (answer["packets_truncated"] or len(mine) == len(wanted))
+        for p in mine[:3]:
+            assert on_track(case, p[4], {"id": p[1], "start_ts": p[2], "end_ts": p[3]})
+
+
 def test_why(case):
     if not case.own:
         assert case("why", table="Instruction", id=3)["end"] == "absent"

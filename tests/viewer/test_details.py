@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from driver import close_to
 from test_timeline import around, matmul
 
@@ -80,6 +82,38 @@ def test_an_instruction_highlights_its_transfers_in_blue(viewer, tables):
     viewer.page.wait_for_selector(".details table.fields")
     viewer.page.wait_for_timeout(400)
     assert close_to(viewer.colors(1, "dma_engine:DMA-E0(nc0)", (event["ps"] + event["pe"]) / 2, 12), BLUE)
+
+
+@pytest.mark.parametrize("dma", ["engine", "queue", "aggregated"])
+def test_transfers_are_where_the_server_says_also_among_many(full, tables, dma):
+    sql = """select i.id, a.id transfer, a.queue_name q, p.start_ts s, p.end_ts e from Instruction i
+             join Flow f on f.in_id = i.id and f.in_table = 'instruction' and f.dependency_type = 'DMA_TRIGGER'
+             join DmaPacketAggregated a on a.id = f.out_id join DmaPacket p on p.packet_aggregation_id = a.id and p.engine_idx = 0
+             where i.pcore_idx = 0 and p.pcore_idx = 0 order by i.id desc limit 1"""
+    event = tables("attention", sql)[0]
+    full.open("attention", dma=dma, event=f"Instruction:{event['id']}")
+    full.page.wait_for_selector(".details table.fields")
+    full.page.wait_for_timeout(400)
+    track = {"engine": "dma_engine:DMA-E0(nc0)", "queue": f"dma_queue:DMA-E0 {event['q']}(nc0)", "aggregated": f"dma_transfer:{event['q']}(nc0)"}[dma]
+    assert close_to(full.colors(1, track, (event["s"] + event["e"]) / 2, 3), BLUE), "the whole profile is seen, in buckets"
+
+
+def test_a_dependency_is_shown_and_gone_to_on_split_tracks(full, tables):
+    sql = """select f.out_id, b.id, b.start_ts, b.end_ts, b.evt_wait_time_ns, b.engine, a.start_ts s, a.end_ts e from Flow f join Instruction a on a.id = f.out_id
+             join Instruction b on b.id = f.in_id where f.dependency_type = 'FLOW_DEPENDENCE' and f.in_table = 'instruction' and
+             f.out_table = 'instruction' and b.executed_by <> 'sequencer' and b.engine = 'GpSimd' and b.pcore_idx = 1 order by 1 limit 1"""
+    pair = tables("attention", sql)[0]
+    full.open("attention", **spanning(pair, {"start_ts": pair["s"], "end_ts": pair["e"]}), split=1, event=f"Instruction:{pair['out_id']}")
+    full.page.get_by_role("tab", name="Dependencies").click()
+    full.page.locator("li.card").first.wait_for()
+    track = "instruction_split:GpSimd Compute(nc1)"
+    assert close_to(full.colors(1, track, work(pair), 6), GREEN)
+    full.page.locator(".scroller").evaluate("e => { e.scrollTop = e.scrollHeight; }")
+    card = full.page.get_by_role("region", name="Predecessor PCs").locator("li.card", has_text="GpSimd(nc1)").first
+    card.get_by_role("button", name="Navigate to dependency").click()
+    full.page.wait_for_timeout(600)
+    pane, label = full.page.locator(".scroller").bounding_box(), full.label(track).bounding_box()
+    assert pane["y"] <= label["y"] and label["y"] + label["height"] <= pane["y"] + pane["height"], "its track is scrolled into sight"
 
 
 def test_neighbours_in_the_psum_bank_are_brown_and_have_a_bank_badge(viewer, tables):

@@ -123,6 +123,7 @@ export type Fields = Record<string, unknown>;
 
 export interface EventDetails extends EventRef {
   track: string | null;
+  tracks?: string[];
   fields: Fields;
   hierarchy: string[];
   operator: string | null;
@@ -144,7 +145,18 @@ export interface Dependency extends EventRef {
   bank: boolean;
   also: { kind: string; gap_ns: number | null }[];
   track?: string | null;
+  /** All that show it, whatever the settings are. */
+  tracks?: string[];
   direction?: "in" | "out";
+}
+
+/** A packet of a linked transfer, on one of its two tracks. */
+export interface LinkedPacket {
+  transfer: number;
+  id: number;
+  start_ts: number;
+  end_ts: number;
+  track: string | null;
 }
 
 export interface Dependencies extends EventRef {
@@ -154,6 +166,8 @@ export interface Dependencies extends EventRef {
   starters: Dependency[];
   dependents: Dependency[];
   same_bank: { previous: Dependency[]; next: Dependency[] };
+  packets?: LinkedPacket[];
+  packets_truncated?: boolean;
   truncated: boolean;
 }
 

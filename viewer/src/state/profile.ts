@@ -49,6 +49,11 @@ export function sameEvent(a: EventRef | null | undefined, b: EventRef | null | u
   return !!a && !!b && a.table === b.table && a.id === b.id;
 }
 
+/** All tracks that show an event, as far as it tells. */
+export function tracksOf({ track, tracks }: { track?: string | null; tracks?: string[] }): string[] {
+  return tracks ?? (track ? [track] : []);
+}
+
 export class Profile {
   readonly api: ProfileApi;
   readonly extent: Range;
@@ -70,8 +75,10 @@ export class Profile {
   readonly lit = new Store<Lines | null>(null);
   /** The track that keys go along: the one whose name has the focus, or the selected event's. */
   readonly track = new Store<string | null>(null);
-  /** A track that the timeline is to scroll to. */
-  readonly reveal = new Store<string | null>(null);
+  /** Tracks of which the timeline is to scroll to one that it shows. */
+  readonly reveal = new Store<string[]>([]);
+  /** What was gone to without its track being known: its details name it. */
+  private unrevealed = false;
   private readonly latest = {
     details: new Latest(),
     dependencies: new Latest(),
@@ -90,7 +97,7 @@ export class Profile {
     this.settings.watch((settings) => keep("settings", settings));
     this.prefs.watch((prefs) => keep("tracks", prefs));
     this.selected.watch((event) => this.load(event));
-    this.details.watch(({ value }) => value?.track && this.track.set(value.track));
+    this.details.watch(({ value }) => value && this.follow(value));
     this.loadBands();
   }
 
@@ -143,17 +150,23 @@ export class Profile {
     if (!sameEvent(event, this.selected.value)) this.selected.set(event);
   }
 
+  /** The tracks of what was just selected: keys go along the first, and the timeline shows it where it was gone to. */
+  private follow(details: EventDetails): void {
+    if (details.track !== null) this.track.set(details.track);
+    if (this.unrevealed) this.reveal.set(tracksOf(details));
+    this.unrevealed = false;
+  }
+
   /** Brings an event into view, with room around it, unless it is already well seen. */
-  focus(event: { start_ts: number; end_ts: number; track?: string | null }): void {
+  focus(event: { start_ts: number; end_ts: number; track?: string | null; tracks?: string[] }): void {
     const view = this.view.value;
     const length = view.to - view.from;
     const inside = event.start_ts >= view.from && event.end_ts <= view.to;
     const seen = event.end_ts - event.start_ts > length / 200;
     if (!inside || !seen) this.view.set(around(event.start_ts, event.end_ts, this.extent, 0.1));
-    if (event.track) {
-      this.reveal.set(null);
-      this.reveal.set(event.track);
-    }
+    const tracks = tracksOf(event);
+    this.unrevealed = tracks.length === 0;
+    if (tracks.length > 0) this.reveal.set(tracks);
   }
 
   /** Goes to the event before or after the selected one on its track. */

@@ -1,7 +1,7 @@
 // The layers above the events: what is selected and what depends on it, what was found, annotations, the box, the pointer.
 
 import type { Packed } from "../api/packed";
-import type { Dependencies, Dependency, Range, SearchHit } from "../api/types";
+import type { Dependencies, Dependency, Range } from "../api/types";
 import type { Annotation } from "../state/annotations";
 import { type Box, sameEvent } from "../state/profile";
 import { dependencyStyle } from "./color";
@@ -22,13 +22,28 @@ export interface Highlight {
   kind: string;
   /** Does it come before the selected event? */
   before: boolean;
+  /** A curve leads to it: of a transfer's packets only to the first on each track. */
+  linked: boolean;
+}
+
+function packetHighlights({ packets = [], transfers = [] }: Dependencies): Highlight[] {
+  const before = new Set(transfers.filter((t) => t.direction === "in").map((t) => t.id));
+  const seen = new Set<string>();
+  return packets.flatMap(({ transfer, id, start_ts, end_ts, track }) => {
+    if (track === null) return [];
+    const place = `${transfer} ${track}`;
+    const linked = !seen.has(place);
+    seen.add(place);
+    const known = { table: "DmaPacket", id, start_ts, end_ts, tracks: [track] };
+    return [{ known, kind: "TRANSFER", before: before.has(transfer), linked }];
+  });
 }
 
 /** What the selected event is linked to. The transfers of an instruction are blue, whatever their edge is called. */
 export function highlightsOf(dependencies: Dependencies | null): Highlight[] {
   if (!dependencies) return [];
   const list = (items: Dependency[], before: boolean, kind?: string) =>
-    items.map((known) => ({ known, kind: kind ?? known.kind, before }));
+    items.map((known) => ({ known, kind: kind ?? known.kind, before, linked: true }));
   const transfers = dependencies.transfers ?? [];
   return [
     ...list(dependencies.predecessors ?? [], true),
@@ -43,6 +58,7 @@ export function highlightsOf(dependencies: Dependencies | null): Highlight[] {
       false,
       "TRANSFER",
     ),
+    ...packetHighlights(dependencies),
     ...list(dependencies.starters ?? [], true, "DMA_TRIGGER"),
     ...list(dependencies.dependents ?? [], false),
   ];
@@ -52,7 +68,7 @@ export interface OverlayInput {
   data: TimelineData;
   selected: Known | null;
   highlights: Highlight[];
-  hits: SearchHit[];
+  hits: Known[];
   marks: Packed | null;
   lit: Packed | null;
   focused: Known | null;
@@ -78,7 +94,6 @@ function outline(context: CanvasRenderingContext2D, place: Place, color: string,
   }
   context.strokeStyle = color;
   context.lineWidth = width;
-  if (!place.exact) context.setLineDash([4, 3]);
   context.strokeRect(left, place.top - width / 2, wide, place.height + width);
   context.restore();
 }
@@ -114,7 +129,7 @@ function drawHighlights(context: CanvasRenderingContext2D, scene: Scene, input: 
     for (const place of places) outline(context, place, color, 2, 0.25);
     const [place] = places;
     const [mine] = own;
-    if (place && mine && links++ < MAX_LINKS) {
+    if (place && mine && highlight.linked && links++ < MAX_LINKS) {
       if (highlight.before) link(context, scene, place, mine, color);
       else link(context, scene, mine, place, color);
     }
@@ -176,12 +191,7 @@ function drawMarks(context: CanvasRenderingContext2D, scene: Scene, marks: Packe
   for (const [placed, { boxes, strips }] of shapes) {
     const { clipTop, clipBottom } = placed;
     const border = (x0: number, x1: number) =>
-      outline(
-        context,
-        { x0, x1, top: placed.top + 2, height: placed.row.height - 4, clipTop, clipBottom, exact: true },
-        color,
-        2,
-      );
+      outline(context, { x0, x1, top: placed.top + 2, height: placed.row.height - 4, clipTop, clipBottom }, color, 2);
     for (const [x0, x1] of boxes) border(x0, x1);
     for (const { x0, x1, alone } of strips) if (alone) border(x0, x1);
     const dense = strips.filter(({ alone }) => !alone);
@@ -298,5 +308,5 @@ export function drawPointer(canvas: HTMLCanvasElement, scene: Scene, input: Poin
   const x0 = xOf(scene, data.start[index]!);
   const x1 = Math.max(xOf(scene, data.end[index]!), x0 + 1);
   const { clipTop, clipBottom } = placed;
-  outline(context, { x0, x1, top, height, clipTop, clipBottom, exact: true }, scene.theme.text, 1.5);
+  outline(context, { x0, x1, top, height, clipTop, clipBottom }, scene.theme.text, 1.5);
 }

@@ -14,7 +14,6 @@ export interface Hit {
 const REACH = 2;
 /** So many rows are looked at for one pointer move; more lie under one pixel only when zoomed far out. */
 const MAX_LOOKED = 20000;
-const MAX_PACKETS = 4096;
 /** What lies in another lane counts only where this one has nothing. */
 const BESIDE = 1e18;
 
@@ -96,22 +95,12 @@ export interface Place {
   height: number;
   clipTop: number;
   clipBottom: number;
-  /** Found as an event that is drawn, not guessed from its time and engine. */
-  exact: boolean;
 }
 
-export type Known = EventRef &
-  Pick<Dependency, "start_ts" | "end_ts"> &
-  Partial<Pick<Dependency, "engine" | "pcore" | "label" | "track">>;
+/** An event that is known by its key, and by the tracks that show it where these are known. */
+export type Known = EventRef & Pick<Dependency, "start_ts" | "end_ts"> & { tracks?: string[] };
 
-function box(
-  scene: Scene,
-  placed: PlacedRow,
-  start: number,
-  end: number,
-  lane: [number, number],
-  exact: boolean,
-): Place {
+function box(scene: Scene, placed: PlacedRow, start: number, end: number, lane: [number, number]): Place {
   const height = (placed.row.height - 4) / lane[1];
   const x0 = xOf(scene, Math.min(start, end));
   return {
@@ -121,66 +110,35 @@ function box(
     height,
     clipTop: placed.clipTop,
     clipBottom: placed.clipBottom,
-    exact,
   };
 }
 
-function matchesIn(data: EventData, track: Track, known: Known): number[] {
-  const out: number[] = [];
+/** Its number among the events of a track that are drawn; -1: it is not among them, such as in a bucket of many. */
+function indexIn(data: EventData, known: Known): number {
   const [first, last] = rowsIn(data, known.start_ts, known.end_ts);
-  const transfers = isPacketOf(track, known);
-  if (!transfers && track.table !== known.table) return out;
-  for (let i = first; i < last && out.length < MAX_PACKETS; i++) {
-    if (transfers ? isInTransfer(data, i, known) : data.id[i] === known.id) out.push(i);
+  for (let i = first; i < last; i++) if (data.id[i] === known.id) return i;
+  return -1;
+}
+
+/** Where an event is drawn: as that on its track, or in its place there among others that are one bucket. */
+export function placesOf(scene: Scene, data: TimelineData, known: Known): Place[] {
+  const rows = placedRows(scene);
+  const named = rows.filter((placed) => known.tracks?.includes(placed.row.track.id));
+  const out: Place[] = [];
+  for (const placed of named.length > 0 ? named : rows) {
+    const { track } = placed.row;
+    if (track.table !== known.table) continue;
+    const found = data.eventsOf(track.id)?.data;
+    const i = found ? indexIn(found, known) : -1;
+    // An instruction is where it works, not where it waits.
+    if (found && i >= 0)
+      out.push(
+        box(scene, placed, found.start[i]! + (found.wait?.[i] ?? 0), found.end[i]!, [
+          found.lane?.[i] ?? 0,
+          found.lanes,
+        ]),
+      );
+    else if (named.length > 0) out.push(box(scene, placed, known.start_ts, known.end_ts, [0, 1]));
   }
   return out;
-}
-
-function isPacketOf(track: Track, known: Known): boolean {
-  const sameCore =
-    track.pcore === null || known.pcore === null || known.pcore === undefined || track.pcore === known.pcore;
-  return known.table === "DmaPacketAggregated" && track.table === "DmaPacket" && sameCore;
-}
-
-/** Where packets do not say which transfer they belong to: those of its time and its name. */
-function isInTransfer(data: EventData, i: number, known: Known): boolean {
-  if (data.transfer) return data.transfer[i] === known.id;
-  const inside = data.start[i]! >= known.start_ts && data.end[i]! <= known.end_ts;
-  return inside && data.dict[data.label[i]!] === known.label;
-}
-
-function isOf(track: Track, known: Known): boolean {
-  if (known.track) return track.id === known.track;
-  if (track.table !== known.table) return false;
-  if (track.pcore !== null && known.pcore !== null && known.pcore !== undefined && track.pcore !== known.pcore)
-    return false;
-  if (track.engine === null || !known.engine) return false;
-  const matmul = track.label.startsWith("TensorMatrix");
-  return track.engine.toLowerCase() === known.engine.toLowerCase() && matmul === (known.label === "MATMUL");
-}
-
-/** Where an event is drawn: all its places, since a transfer's packets lie on several tracks. */
-export function placesOf(scene: Scene, data: TimelineData, known: Known): Place[] {
-  const out: Place[] = [];
-  const rows = placedRows(scene);
-  for (const placed of rows) {
-    const found = data.eventsOf(placed.row.track.id)?.data;
-    if (!found) continue;
-    // An instruction is where it works, not where it waits.
-    const sure = !isPacketOf(placed.row.track, known) || found.transfer !== null;
-    for (const i of matchesIn(found, placed.row.track, known))
-      out.push(
-        box(
-          scene,
-          placed,
-          found.start[i]! + (found.wait?.[i] ?? 0),
-          found.end[i]!,
-          [found.lane?.[i] ?? 0, found.lanes],
-          sure,
-        ),
-      );
-  }
-  if (out.length > 0) return out;
-  const guess = rows.find((placed) => isOf(placed.row.track, known));
-  return guess ? [box(scene, guess, known.start_ts, known.end_ts, [0, 1], false)] : [];
 }

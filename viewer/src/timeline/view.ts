@@ -3,7 +3,7 @@
 import type { Packed } from "../api/packed";
 import type { Range } from "../api/types";
 import type { Annotations } from "../state/annotations";
-import type { Profile } from "../state/profile";
+import { type Profile, sameEvent, tracksOf } from "../state/profile";
 import { Store } from "../state/store";
 import { type Band, bandLanes } from "./bands";
 import { customColors } from "./color";
@@ -96,7 +96,7 @@ export class TimelineView {
       profile.details.watch(() => this.redraw("overlay")),
       profile.search.watch(() => this.redraw("overlay")),
       profile.box.watch(() => this.redraw("overlay")),
-      profile.reveal.watch((track) => track && this.reveal(track)),
+      profile.reveal.watch((tracks) => this.reveal(tracks)),
       this.annotations.list.watch(() => this.redraw("overlay")),
       customColors.watch(() => this.redraw("frame")),
     );
@@ -168,9 +168,9 @@ export class TimelineView {
     }, 40);
   }
 
-  private reveal(id: string): void {
+  private reveal(tracks: string[]): void {
     const { rows, height } = this.scene;
-    const row = rows.rest.find((other) => other.track.id === id);
+    const row = rows.rest.find((other) => tracks.includes(other.track.id));
     if (!row) return;
     const room = height - bodyTop(this.scene);
     const seen = row.y >= this.scene.scroll && row.y + row.height <= this.scene.scroll + room;
@@ -187,7 +187,8 @@ export class TimelineView {
     if (!value) return null;
     const fields = value.fields as Record<string, number>;
     const start = fields.start_ts ?? fields.timestamp ?? 0;
-    return { table: value.table, id: value.id, start_ts: start, end_ts: fields.end_ts ?? start, track: null };
+    const tracks = tracksOf(value);
+    return { table: value.table, id: value.id, start_ts: start, end_ts: fields.end_ts ?? start, tracks };
   }
 
   private draw(): void {
@@ -206,13 +207,13 @@ export class TimelineView {
   private drawOverlay(): void {
     const { profile, scene } = this;
     const search = profile.search.value;
-    const hits = search.answer?.hits ?? [];
-    const focused = hits.find((hit) => hit.table === search.focused?.table && hit.id === search.focused.id) ?? null;
     const selected = this.selectedKnown();
-    const known = selected ? { ...selected, track: profile.details.value.value?.track ?? null } : null;
+    const hits = (search.answer?.hits ?? []).map((hit) => ({ ...hit, tracks: hit.track === null ? [] : [hit.track] }));
+    const found = hits.find((hit) => sameEvent(hit, search.focused)) ?? null;
+    const focused = sameEvent(found, selected) ? selected : found;
     drawOverlay(this.layers.overlay, scene, {
       data: this.data,
-      selected: known && this.isShown(known.track) ? known : selected,
+      selected,
       highlights: this.highlights,
       hits,
       marks: this.marks,
@@ -224,10 +225,6 @@ export class TimelineView {
       drawing: this.gesture.box,
       zooming: this.gesture.zooming,
     });
-  }
-
-  private isShown(track: string | null | undefined): boolean {
-    return !!track && [...this.scene.rows.pinned, ...this.scene.rows.rest].some((row) => row.track.id === track);
   }
 
   /** The pointer rests here: what lies under it is found, and found again when the tracks move below it. */
