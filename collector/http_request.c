@@ -20,6 +20,8 @@ static void free_request(struct http_request *q)
         return;
     if (q->http)
         HTTP_LIST_REMOVE(q->http->requests, q);
+    if (q->stream)
+        http_stream_forget(q->stream);
     if (q->response)
         MHD_destroy_response(q->response);
     http_target_done(&q->target);

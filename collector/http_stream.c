@@ -10,17 +10,18 @@
 #define BLOCK (64u << 10)
 
 struct http_stream {
-    struct http_request *request; /* NULL: libmicrohttpd is through with it */
+    struct http_request *request; /* NULL: it is no more */
     const struct http_stream_ops *ops;
     void *ctx; /* of the writer; its calls end with owned */
     struct kymo_buf waiting;
     size_t at; /* taken of it */
+    bool held; /* by libmicrohttpd, which may let go of it after the request */
     bool owned, ended, whole, suspended;
 };
 
 static void free_stream(struct http_stream *s)
 {
-    if (s->request || s->owned)
+    if (s->held || s->owned)
         return;
     kymo_buf_done(&s->waiting);
     kymo_free(s);
@@ -79,8 +80,14 @@ static void leave(void *cls)
     if (s->request)
         s->request->stream = NULL;
     s->request = NULL;
+    s->held = false;
     tell_gone(s);
     free_stream(s);
+}
+
+void http_stream_forget(struct http_stream *s)
+{
+    s->request = NULL;
 }
 
 void http_on_gone(struct http_request *q, void (*gone)(void *ctx), void *ctx)
@@ -104,7 +111,7 @@ struct http_stream *http_answer_stream(struct http_request *q, unsigned status, 
         http_answer_error(q, 503, "no_memory", "no memory for the answer");
         return NULL;
     }
-    *s = (struct http_stream){.request = q, .ops = ops, .ctx = ctx, .owned = true};
+    *s = (struct http_stream){.request = q, .ops = ops, .ctx = ctx, .held = true, .owned = true};
     kymo_buf_init(&s->waiting, HTTP_STREAM_MAX);
     q->stream = s;
     http_request_answer(q, status, type, response);
