@@ -14,6 +14,7 @@
 
 static const struct http_route routes[] = {
     {"GET", "/api/v1/profiles", api_get_profiles},
+    {"POST", "/api/v1/profiles/find", api_post_find},
     {"GET", "/api/v1/profiles/{name}", api_get_profile},
     {"DELETE", "/api/v1/profiles/{name}", api_delete_profile},
     {"PUT", "/api/v1/profiles/{name}/pin", api_put_pin},

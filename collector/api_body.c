@@ -76,20 +76,43 @@ static const json_t *member(const json_t *body, const char *name)
     return json_is_null(value) ? NULL : value;
 }
 
-bool api_body_text(struct http_request *q, const json_t *body, const char *name, const char **ret)
+/* NULL: it is none. */
+static const char *text_of(const json_t *value)
 {
-    const json_t *value = member(body, name);
-    if (!value)
-        return true;
     const char *text = json_string_value(value);
     size_t n = json_string_length(value), i = 0;
     while (i < n && (unsigned char)text[i] >= 0x20 && text[i] != 0x7f)
         i++;
-    if (n == 0 || n > TEXT_MAX || i < n) {
+    return n == 0 || n > TEXT_MAX || i < n ? NULL : text;
+}
+
+bool api_body_text(struct http_request *q, const json_t *body, const char *name, const char **ret)
+{
+    const json_t *value = member(body, name);
+    const char *text = value ? text_of(value) : NULL;
+    if (value && !text) {
         http_answer_error(q, 400, "bad_request", "%s is a text of 1 to %d bytes", name, TEXT_MAX);
         return false;
     }
-    *ret = text;
+    if (text)
+        *ret = text;
+    return true;
+}
+
+bool api_body_texts(struct http_request *q, const json_t *body, const char *name, size_t max, const char **ret,
+                    size_t *ret_n)
+{
+    const json_t *value = member(body, name);
+    size_t n = json_array_size(value);
+    bool sound = !value || (json_is_array(value) && n <= max);
+    for (size_t i = 0; sound && i < n; i++)
+        sound = (ret[i] = text_of(json_array_get(value, i))) != NULL;
+    if (!sound) {
+        http_answer_error(q, 400, "bad_request", "%s is an array of at most %zu texts of 1 to %d bytes", name, max,
+                          TEXT_MAX);
+        return false;
+    }
+    *ret_n = n;
     return true;
 }
 

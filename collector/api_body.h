@@ -21,6 +21,9 @@ bool api_body_choice(struct http_request *q, const json_t *body, const char *nam
 bool api_body_number(struct http_request *q, const json_t *body, const char *name, uint64_t min, uint64_t max,
                      uint64_t *ret);
 bool api_body_bool(struct http_request *q, const json_t *body, const char *name, bool *ret);
+/* An array of at most max texts, as api_body_text has them; they live as long as the body. */
+bool api_body_texts(struct http_request *q, const json_t *body, const char *name, size_t max, const char **ret,
+                    size_t *ret_n);
 /* An array of at most max numbers of 32 bits, none twice. */
 bool api_body_numbers(struct http_request *q, const json_t *body, const char *name, size_t max, uint32_t *ret,
                       size_t *ret_n);

@@ -23,6 +23,7 @@ struct api {
 /* Handlers of the routes, named by method and path. */
 void api_get_profiles(void *ctx, struct http_request *q);
 void api_get_profile(void *ctx, struct http_request *q);
+void api_post_find(void *ctx, struct http_request *q);
 void api_delete_profile(void *ctx, struct http_request *q);
 void api_put_pin(void *ctx, struct http_request *q);
 void api_post_reprocess_profile(void *ctx, struct http_request *q);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "collector/api_body.h"
 #include "collector/api_impl.h"
 #include "collector/api_params.h"
 #include "collector/catalog_search.h"
@@ -64,6 +65,40 @@ void api_get_profiles(void *ctx, struct http_request *q)
     struct rows rows = {a->data_path, json_array()};
     int r = catalog_search(a->catalog, &query, add_profile, &rows, &next, &err);
     api_answer_page(q, &query, "profiles", rows.list, r, &next, &err);
+}
+
+/* Those that are not there are left out: a folder may name profiles of yesterday. */
+static int find_all(struct api *a, const char *const *names, size_t n, struct rows *rows, struct kymo_err *err)
+{
+    struct catalog_profile p;
+    for (size_t i = 0; i < n; i++) {
+        int r = catalog_find(a->catalog, names[i], &p, err);
+        if (r == 0)
+            r = add_profile(rows, &p);
+        if (r < 0 && r != -ENOENT)
+            return r;
+    }
+    return 0;
+}
+
+void api_post_find(void *ctx, struct http_request *q)
+{
+    static const char *const none[] = {NULL}, *const known[] = {"names", NULL};
+    const char *names[API_FIND_MAX];
+    size_t n = 0;
+    struct api *a = ctx;
+    struct kymo_err err = {0};
+    json_t *body = api_params_known(q, none) ? api_body_parse(q) : NULL;
+    if (body && api_body_known(q, body, known) && api_body_texts(q, body, "names", API_FIND_MAX, names, &n)) {
+        struct rows rows = {a->data_path, json_array()};
+        if (find_all(a, names, n, &rows, &err) == 0) {
+            http_answer_json(q, 200, json_pack("{s:o}", "profiles", rows.list));
+        } else {
+            json_decref(rows.list);
+            http_answer_err(q, &err);
+        }
+    }
+    json_decref(body);
 }
 
 json_t *api_profiles(struct api *a, const char *capture, struct kymo_err *err)

@@ -48,6 +48,7 @@ struct api_query {
 API_QUERIES(X)
 #undef X
 
+#define API_FIND_MAX 100 /* profiles that are asked for by their names */
 #define API_SQL_PROFILES_MAX 8
 #define API_COMPARE_MAX 16
 

@@ -128,7 +128,7 @@ bool http_has_left(const struct http_conn *c);
 
 /* Nobody takes or writes on; the connection is closed. */
 void http_stream_cut(struct http_stream *s);
-void http_stream_forget(struct http_stream *s); /* its request goes */
+void http_stream_forget(struct http_stream *s);        /* its request goes */
 bool http_stream_is_idle(const struct http_stream *s); /* waits for its writer */
 
 /* The server goes; what handlers still keep is theirs alone. */

@@ -16,6 +16,7 @@
 #include "base/net.h"
 #include "base/options.h"
 #include "base/sibling.h"
+#include "collector/api_body.h"
 #include "collector/api_params.h"
 #include "collector/api_query.h"
 #include "collector/api_store.h"
@@ -251,6 +252,25 @@ static void get_profiles(void *ctx, struct http_request *q)
     http_answer_json(q, 200, json_pack("{s:o, s:n}", "profiles", list, "next"));
 }
 
+static void post_find(void *ctx, struct http_request *q)
+{
+    static const char *const none[] = {NULL}, *const known[] = {"names", NULL};
+    const char *names[API_FIND_MAX];
+    size_t n = 0;
+    const struct view *v = ctx;
+    json_t *body = api_params_known(q, none) ? api_body_parse(q) : NULL;
+    if (body && api_body_known(q, body, known) && api_body_texts(q, body, "names", API_FIND_MAX, names, &n)) {
+        json_t *list = json_array();
+        for (size_t i = 0; i < n; i++) {
+            const struct profile *p = find(v, names[i]);
+            if (p)
+                (void)json_array_append_new(list, profile_row(p));
+        }
+        http_answer_json(q, 200, json_pack("{s:o}", "profiles", list));
+    }
+    json_decref(body);
+}
+
 static void get_profile(void *ctx, struct http_request *q)
 {
     const struct view *v = ctx;
@@ -286,6 +306,7 @@ static void get_asset(void *ctx, struct http_request *q)
 /* A subset of the collector's, which openapi.json describes. */
 static const struct http_route routes[] = {
     {"GET", "/api/v1/profiles", get_profiles},
+    {"POST", "/api/v1/profiles/find", post_find},
     {"GET", "/api/v1/profiles/{name}", get_profile},
     {"DELETE", "/api/v1/profiles/{name}", refuse_change},
     {"PUT", "/api/v1/profiles/{name}/pin", refuse_change},

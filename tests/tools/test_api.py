@@ -251,3 +251,13 @@ def test_methods(server):
     assert server.request("GET", "/", headers={"If-None-Match": headers["ETag"]})[0] == 304
     status, headers, data = server.request("HEAD", "/api/v1/status")
     assert status == 200 and data == b"" and int(headers["Content-Length"]) > 100
+
+
+def test_profiles_by_name(server):
+    names = [r["name"] for r in all_pages(server, "/api/v1/profiles", "profiles")][::-1][:40]
+    status, data = call(server, "POST", "/api/v1/profiles/find", {"names": [names[3], "none", *names, "'; --"]})
+    assert status == 200 and [r["name"] for r in data["profiles"]] == [names[3], *names]
+    assert call(server, "POST", "/api/v1/profiles/find", {}) == (200, {"profiles": []})
+    for wrong in (["x"] * 101, [1], [""], ["x" * 256], "x", [["x"]], {"a": 1}):
+        assert call(server, "POST", "/api/v1/profiles/find", {"names": wrong})[0] == 400
+    assert call(server, "POST", "/api/v1/profiles/find", {"name": "x"})[0] == 400
