@@ -10,6 +10,7 @@
 #include "pipeline/hierarchy/hierarchy.h"
 #include "pipeline/job.h"
 #include "pipeline/lod/lod_tables.h"
+#include "pipeline/lod/window_sums.h"
 #include "pipeline/row_tables.h"
 #include "pipeline/semaphores/semaphore_rows.h"
 #include "pipeline/series/series.h"
@@ -27,7 +28,8 @@ static const struct consumer *const all[] = {
     &throttle_summary,          /* ThrottleSummary */
     &timeline_warnings,         /* TimelineWarning */
     &lod_consumer,              /* LevelOfDetail */
-    &flow_consumer,             /* Flow, WaitCause */
+    &window_sums_consumer,      /* WindowSums */
+    &flow_consumer,             /* Flow, WaitCause, WaitSums */
     &hierarchy_consumer,        /* compiler's layers, stack frames, NKI */
     &series_dma,                /* DmaUsage, DmaUsageSummary, HbmUsage */
     &series_host,               /* HostDmaUsage */

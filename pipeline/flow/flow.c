@@ -8,6 +8,7 @@
 #include "pipeline/flow/flow_dma.h"
 #include "pipeline/flow/flow_rows.h"
 #include "pipeline/job.h"
+#include "pipeline/lod/wait_sums.h"
 
 #define REORDER 64 /* records whose times are not in the ring's order, by clocks that differ */
 
@@ -58,6 +59,7 @@ struct flow {
     struct flow_dma *dma;
     struct flow_cc *cc;
     struct flow_rows *rows;
+    struct wait_sums *sums;
     struct core cores[INPUT_CORES_MAX];
 };
 
@@ -72,6 +74,7 @@ static void flow_free(void *ctx)
     flow_dma_free(f->dma);
     flow_cc_free(f->cc);
     flow_rows_free(f->rows);
+    wait_sums_free(f->sums);
     flow_static_done(&f->facts);
     kymo_free(f);
 }
@@ -85,7 +88,8 @@ static int write_edge(void *ctx, const struct flow_edge *e, struct kymo_err *err
 static int write_wait(void *ctx, const struct flow_wait *w, struct kymo_err *err)
 {
     struct flow *f = ctx;
-    return flow_rows_wait(f->rows, w, err);
+    int r = flow_rows_wait(f->rows, w, err);
+    return r < 0 ? r : wait_sums_add(f->sums, w, err);
 }
 
 static int open_parts(struct flow *f, struct kymo_err *err)
@@ -99,6 +103,8 @@ static int open_parts(struct flow *f, struct kymo_err *err)
         r = flow_cc_open(j, &f->cc, err);
     if (r == 0)
         r = flow_rows_open(j->dir, &j->parquet, &f->rows, err);
+    if (r == 0)
+        r = wait_sums_open(j, &f->sums, err);
     for (unsigned c = 0; c < j->in->cores && r == 0; c++) {
         r = flow_core_new(&f->facts, c, sink, &f->cores[c].flow, err);
         if (r == 0)
@@ -442,7 +448,8 @@ static int flow_finish(void *ctx, struct warnings *w, struct kymo_err *err)
     }
     explain_waits(&sum, w);
     explain_losses(f, &sum, w);
-    return flow_rows_finish(f->rows, err);
+    int r = flow_rows_finish(f->rows, err);
+    return r < 0 ? r : wait_sums_finish(f->sums, err);
 }
 
 const struct consumer flow_consumer = {

@@ -191,6 +191,7 @@ static int write_wait(struct flow_core *c, const struct live *l, bool exact, uin
     struct flow_wait w = {.id = l->i.id,
                           .start = l->i.start,
                           .wait = l->i.wait,
+                          .row = l->i.row,
                           .target = sync ? (int)flow_target_of_wait(sync) : -1,
                           .pcore = row->pcore,
                           .engine = row->engine,

@@ -41,7 +41,8 @@ struct flow_wait { /* a row of WaitCause */
     int64_t id, start, end, wait;
     int64_t in_id, update, prior; /* update: ns; prior -1: none; where doubt is none */
     int64_t cost;
-    int target; /* 0..511, -1: not known */
+    int target;   /* 0..511, -1: not known */
+    uint32_t row; /* static, of the instruction */
     uint8_t pcore, engine, doubt, in_table;
     bool saturated, lower_bound;
 };

@@ -146,10 +146,7 @@ static void put_source(struct fill *f, const struct instr_source *s)
 static void put_memory(struct fill *f, const struct static_facts *facts)
 {
     const struct kymo_footprint *fp = &facts->footprint;
-    const struct dma_block *b = facts->block;
-    uint64_t read = facts->dma_read, write = facts->dma_write;
-    bool from_hbm = facts->dma_from == DMA_MEMORY_HBM, to_hbm = facts->dma_to == DMA_MEMORY_HBM;
-    bool from_sbuf = facts->dma_from == DMA_MEMORY_SBUF, to_sbuf = facts->dma_to == DMA_MEMORY_SBUF;
+    uint64_t write = facts->dma_write;
     const char *queue = facts->set ? facts->set->type : "";
     struct statics_traffic traffic = statics_traffic(facts);
     if (!traffic.known)
@@ -158,10 +155,10 @@ static void put_memory(struct fill *f, const struct static_facts *facts)
     put_int(f, KYMO_INSTRUCTION_HBM_WRITE_BYTES, (int64_t)traffic.hbm_write);
     put_int(f, KYMO_INSTRUCTION_SBUF_READ_BYTES, (int64_t)traffic.sbuf_read);
     put_int(f, KYMO_INSTRUCTION_SBUF_WRITE_BYTES, (int64_t)traffic.sbuf_write);
-    put_int(f, KYMO_INSTRUCTION_SPILL_SAVE_BYTES, (int64_t)(b && b->spill && from_sbuf && to_hbm ? write : 0));
-    put_int(f, KYMO_INSTRUCTION_SPILL_RELOAD_BYTES, (int64_t)(b && b->spill && from_hbm && to_sbuf ? read : 0));
-    put_int(f, KYMO_INSTRUCTION_PSUM_READ_BYTES, (int64_t)fp->psum_read);
-    put_int(f, KYMO_INSTRUCTION_PSUM_WRITE_BYTES, (int64_t)fp->psum_write);
+    put_int(f, KYMO_INSTRUCTION_SPILL_SAVE_BYTES, (int64_t)traffic.spill_save);
+    put_int(f, KYMO_INSTRUCTION_SPILL_RELOAD_BYTES, (int64_t)traffic.spill_reload);
+    put_int(f, KYMO_INSTRUCTION_PSUM_READ_BYTES, (int64_t)traffic.psum_read);
+    put_int(f, KYMO_INSTRUCTION_PSUM_WRITE_BYTES, (int64_t)traffic.psum_write);
     put_int(f, KYMO_INSTRUCTION_PSUM_READ_SBUF_WRITE_BYTES, (int64_t)fp->psum_read_sbuf_write);
     put_int(f, KYMO_INSTRUCTION_INPUT_QUEUE_BYTES, (int64_t)(!strcmp(queue, "input") ? write : 0));
     put_int(f, KYMO_INSTRUCTION_OUTPUT_QUEUE_BYTES, (int64_t)(!strcmp(queue, "output") ? write : 0));

@@ -289,12 +289,19 @@ static void dynamic_facts(const struct kymo_arch *arch, struct static_facts *f)
 struct statics_traffic statics_traffic(const struct static_facts *f)
 {
     const struct kymo_footprint *fp = &f->footprint;
+    bool spill = f->block && f->block->spill, from_hbm = f->dma_from == DMA_MEMORY_HBM,
+         to_hbm = f->dma_to == DMA_MEMORY_HBM, from_sbuf = f->dma_from == DMA_MEMORY_SBUF,
+         to_sbuf = f->dma_to == DMA_MEMORY_SBUF;
     return (struct statics_traffic){
         .known = f->has_layout || f->block,
-        .hbm_read = f->dma_from == DMA_MEMORY_HBM ? f->dma_read : 0,
-        .hbm_write = f->dma_to == DMA_MEMORY_HBM ? f->dma_write : 0,
-        .sbuf_read = fp->sbuf_read + (f->dma_from == DMA_MEMORY_SBUF ? f->dma_read : 0),
-        .sbuf_write = fp->sbuf_write + (f->dma_to == DMA_MEMORY_SBUF ? f->dma_write : 0),
+        .hbm_read = from_hbm ? f->dma_read : 0,
+        .hbm_write = to_hbm ? f->dma_write : 0,
+        .sbuf_read = fp->sbuf_read + (from_sbuf ? f->dma_read : 0),
+        .sbuf_write = fp->sbuf_write + (to_sbuf ? f->dma_write : 0),
+        .psum_read = fp->psum_read,
+        .psum_write = fp->psum_write,
+        .spill_save = spill && from_sbuf && to_hbm ? f->dma_write : 0,
+        .spill_reload = spill && from_hbm && to_sbuf ? f->dma_read : 0,
     };
 }
 

@@ -47,7 +47,7 @@ struct static_facts {
 /* Bytes that one execution moves, its transfer's included. */
 struct statics_traffic {
     bool known;
-    uint64_t hbm_read, hbm_write, sbuf_read, sbuf_write;
+    uint64_t hbm_read, hbm_write, sbuf_read, sbuf_write, psum_read, psum_write, spill_save, spill_reload;
 };
 
 struct statics_space; /* one (node, core, engine) */

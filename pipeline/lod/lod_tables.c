@@ -10,9 +10,9 @@
 #include "pipeline/instructions/instr_source.h"
 #include "pipeline/job.h"
 #include "pipeline/lod/lod.h"
+#include "pipeline/lod/track_names.h"
 
 #define BATCH 16384
-#define TRACK_MAX 320
 #define GROUP_ROWS (1u << 15) /* a timeline reads some thousands of rows at a time, here and there */
 
 /* KIND_SPLIT: instructions by where they run, on the engine's sequencer or on its compute side. */
@@ -48,14 +48,6 @@ struct table {
         uint8_t has_bytes[BATCH];
     } batch;
 };
-
-static const char *core_suffix(const struct table *t, unsigned pcore, char out[16])
-{
-    out[0] = 0;
-    if (t->j->in->cores > 1)
-        (void)snprintf(out, 16, "(nc%u)", pcore);
-    return out;
-}
 
 static int name_track(struct table *t, enum kind k, size_t track, const char *name, int pcore, struct kymo_err *err)
 {
@@ -106,23 +98,17 @@ static const char *queue_name(const struct table *t, uint32_t phys)
 
 static int name_packets(struct table *t, struct kymo_err *err)
 {
-    char name[TRACK_MAX], core[16];
+    char name[TRACK_NAME_MAX];
     int r = make_names(t, KIND_DMA_ENGINE, INPUT_CORES_MAX * DMA_ENGINES, t->j->queues.set_count + 1, err);
     if (r == 0)
         r = make_names(t, KIND_DMA_QUEUE, DMA_PHYS_MAX, t->j->queues.set_count + 1, err);
     for (unsigned i = 0; i < INPUT_CORES_MAX * DMA_ENGINES && r == 0; i++) {
-        (void)snprintf(name, sizeof name, "DMA-E%u%s", i % DMA_ENGINES, core_suffix(t, i / DMA_ENGINES, core));
+        track_name_engine(t->j, i * DMA_QUEUES, name);
         r = name_track(t, KIND_DMA_ENGINE, i, name, (int)(i / DMA_ENGINES), err);
     }
     for (unsigned i = 0; i < DMA_PHYS_MAX && r == 0; i++) {
-        const char *queue = queue_name(t, i);
-        unsigned engine = i / DMA_QUEUES % DMA_ENGINES, pcore = i / DMA_QUEUES / DMA_ENGINES;
-        if (queue)
-            (void)snprintf(name, sizeof name, "DMA-E%u %.256s%s", engine, queue, core_suffix(t, pcore, core));
-        else
-            (void)snprintf(name, sizeof name, "DMA-E%u queue %u%s", engine, i % DMA_QUEUES,
-                           core_suffix(t, pcore, core));
-        r = name_track(t, KIND_DMA_QUEUE, i, name, (int)pcore, err);
+        track_name_queue(t->j, i, queue_name(t, i), name);
+        r = name_track(t, KIND_DMA_QUEUE, i, name, (int)(i / DMA_QUEUES / DMA_ENGINES), err);
     }
     return r;
 }
@@ -130,27 +116,25 @@ static int name_packets(struct table *t, struct kymo_err *err)
 static int name_transfers(struct table *t, struct kymo_err *err)
 {
     const struct dma_queues *q = &t->j->queues;
-    char name[TRACK_MAX], core[16];
+    char name[TRACK_NAME_MAX];
     int r = make_names(t, KIND_DMA_TRANSFER, q->set_count + 1, q->set_count + 1, err);
     for (size_t i = 0; i <= q->set_count && r == 0; i++) {
         bool known = i < q->set_count;
-        const char *queue = known ? q->sets[i].name : "unknown";
-        (void)snprintf(name, sizeof name, "%.256s%s", queue, known ? core_suffix(t, q->sets[i].pcore, core) : "");
+        track_name_transfers(t->j, known ? (uint32_t)i : DMA_NONE, name);
         r = name_track(t, KIND_DMA_TRANSFER, i, name, known ? (int)q->sets[i].pcore : -1, err);
         for (enum kind k = KIND_DMA_ENGINE; k <= KIND_DMA_TRANSFER && r == 0; k++)
-            r = name_label(t, k, i, queue, err);
+            r = name_label(t, k, i, known ? q->sets[i].name : "unknown", err);
     }
     return r;
 }
 
 static int name_host(struct table *t, struct kymo_err *err)
 {
-    const struct scan *s = &t->j->scan;
     const struct kymo_arch *a = t->j->in->arch;
-    char name[TRACK_MAX];
-    int r = make_names(t, KIND_HOST_DMA, s->count, a->h2d_queue_count + 1, err);
-    for (size_t i = 0; i < s->count && r == 0; i++) {
-        (void)snprintf(name, sizeof name, "Host-device DMA-E%u", s->rings[i].ring.engine_index);
+    char name[TRACK_NAME_MAX];
+    int r = make_names(t, KIND_HOST_DMA, t->j->scan.count, a->h2d_queue_count + 1, err);
+    for (size_t i = 0; i < t->j->scan.count && r == 0; i++) {
+        track_name_host(t->j, (uint32_t)i, name);
         r = name_track(t, KIND_HOST_DMA, i, name, -1, err);
     }
     for (size_t i = 0; i <= a->h2d_queue_count && r == 0; i++) {
@@ -165,28 +149,15 @@ static uint32_t instruction_track(const struct static_row *row)
     return ((uint32_t)row->pcore * KYMO_ENGINE_MAX + row->engine) * 2 + statics_is_matmul(row);
 }
 
-/* Matrix multiplications stay one track: their engine's compute side runs nothing else beside them. */
-enum part { PART_SEQUENCER, PART_COMPUTE, PART_MATRIX, PARTS };
-
-static enum part part_of(const struct static_row *row)
-{
-    const struct kymo_opcode *op = row->known ? kymo_opcode_get(row->opcode) : NULL;
-    if (statics_is_matmul(row))
-        return PART_MATRIX;
-    return op && kymo_opcode_on_sequencer(op) ? PART_SEQUENCER : PART_COMPUTE;
-}
-
 static uint32_t split_track(const struct static_row *row)
 {
-    return ((uint32_t)row->pcore * KYMO_ENGINE_MAX + row->engine) * PARTS + part_of(row);
+    return ((uint32_t)row->pcore * KYMO_ENGINE_MAX + row->engine) * TRACK_PARTS + track_part_of(row);
 }
 
 static int name_split(struct table *t, const struct static_row *row, struct kymo_err *err)
 {
-    static const char *const parts[PARTS] = {" Sequencer", " Compute", "Matrix"};
-    char name[TRACK_MAX], core[16];
-    (void)snprintf(name, sizeof name, "%s%s%s", kymo_engine_name((enum kymo_engine)row->engine), parts[part_of(row)],
-                   core_suffix(t, row->pcore, core));
+    char name[TRACK_NAME_MAX];
+    track_name_part(t->j, row, name);
     return name_track(t, KIND_SPLIT, split_track(row), name, row->pcore, err);
 }
 
@@ -207,7 +178,7 @@ static int name_instruction(struct table *t, size_t label, struct instr_source *
     const struct statics *s = &t->j->statics;
     const struct static_row *row = &s->rows[label];
     struct static_facts facts;
-    char name[TRACK_MAX];
+    char name[TRACK_NAME_MAX];
     statics_track(s, row, name, sizeof name);
     int r = name_track(t, KIND_INSTRUCTION, instruction_track(row), name, row->pcore, err);
     if (r == 0)
@@ -230,7 +201,7 @@ static int name_instructions(struct table *t, struct kymo_err *err)
         return kymo_err_set(err, -ENOMEM, "no memory for the names of instructions");
     int r = make_names(t, KIND_INSTRUCTION, INPUT_CORES_MAX * KYMO_ENGINE_MAX * 2, s->count, err);
     if (r == 0)
-        r = make_names(t, KIND_SPLIT, INPUT_CORES_MAX * KYMO_ENGINE_MAX * PARTS, s->count, err);
+        r = make_names(t, KIND_SPLIT, INPUT_CORES_MAX * KYMO_ENGINE_MAX * TRACK_PARTS, s->count, err);
     for (size_t i = 0; i < s->count && r == 0; i++)
         r = name_instruction(t, i, source, err);
     return r;

@@ -26,7 +26,7 @@ SPLIT_ROWS = 1000
 EVENTS = {"BirInstruction", "PenguinInstruction", "HloInstruction", "FrameworkInstruction", "FrameworkNode",
           "ActiveTime", "DmaPacket", "DmaPacketAggregated", "HostDmaTransfer", "Instruction", "PartialEvent", "SemaphoreUpdate",
           "CcInstruction", "CcOp", "CcSemaphoreUpdate", "DmaUsage", "DmaUsageSummary", "Error", "Flow", "FlopsUsage", "HbmUsage", "HostDmaUsage",
-          "LevelOfDetail", "PendingDma", "PsumUsage", "SbufAllocation", "SbufUsage", "Throttle", "WaitCause"}
+          "LevelOfDetail", "PendingDma", "PsumUsage", "SbufAllocation", "SbufUsage", "Throttle", "WaitCause", "WaitSums", "WindowSums"}
 WHOLE = Path("whole/profiles/global/my-profile@latest")
 SPLIT = Path("split/profiles/global/my-profile@latest")
 TYPES = {("integer", "int64"): pa.int64(), ("integer", "int32"): pa.int32(), ("number", "float"): pa.float32(),

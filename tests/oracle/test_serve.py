@@ -20,7 +20,7 @@ from profiles import Cell
 import serve_client
 
 OWN = {"PartialEvent", "LossLedger", "HostDmaTransfer", "HostDmaUsage", "FlopsUsage", "TimelineWarning", "LevelOfDetail", "WaitCause",
-       "ClockSync"}
+       "ClockSync", "WindowSums", "WaitSums"}
 
 
 def read(directory, table):

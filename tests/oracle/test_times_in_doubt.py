@@ -22,7 +22,9 @@ FOUND_PS = 10 * 10**9  # shifts from here on are found wherever they are
 SAME = ("Instruction", "DmaPacket", "SemaphoreUpdate", "HostDmaTransfer", "PartialEvent")
 NEAR = ("LevelOfDetail", "SbufUsage", "PsumUsage", "DmaUsage", "DmaUsageSummary", "FlopsUsage")
 
-Intact = namedtuple("Intact", "ntff neff directory rows span")
+SUMS = ("WindowSums", "WaitSums")
+
+Intact = namedtuple("Intact", "ntff neff directory rows span widths")
 
 
 def rows_of(tables):
@@ -34,6 +36,11 @@ def span_of(tables):
     """(zero by the device's clock, length) in ns"""
     zero = duckdb.sql(f"SELECT first_hw_timestamp FROM '{tables}/Metadata.parquet'").fetchone()[0]
     return int(zero), duckdb.sql(f"SELECT max(last_ts) FROM '{tables}/LevelOfDetail.parquet'").fetchone()[0]
+
+
+def widths_of(tables):
+    """Buckets of sums: an event that lasts too long has rows in more of them, but they are as wide as before."""
+    return [duckdb.sql(f"SELECT min(bucket_ns), max(bucket_ns) FROM '{tables}/{n}.parquet'").fetchone() for n in SUMS]
 
 
 def doubts_of(tables):
@@ -50,7 +57,7 @@ def intact(request, tmp_path_factory):
     ntff, neff, _ = profiles.make_ntff(directory, CELLS[request.param])
     tables = profiles.process(ntff, [neff], directory / "intact")
     assert not doubts_of(tables)
-    return Intact(ntff, neff, directory, rows_of(tables), span_of(tables))
+    return Intact(ntff, neff, directory, rows_of(tables), span_of(tables), widths_of(tables))
 
 
 def flipped(intact, offset, byte):
@@ -75,6 +82,7 @@ def check(intact, offset, byte):
     assert abs(zero - intact.span[0]) <= FOUND_PS // 1000 and abs(length - intact.span[1]) <= FOUND_PS // 1000
     if shift < FOUND_PS:
         return
+    assert widths_of(tables) == intact.widths
     (warning,) = doubts_of(tables)
     assert f"offset {offset}" in str(warning) and ": 1 in " in str(warning)
     rows = rows_of(tables)

@@ -13,7 +13,8 @@ from driver import Viewer
 from test_timeline import around
 
 # Tables and columns that kymo adds to the layout.
-OWN_TABLES = {"PartialEvent", "LossLedger", "HostDmaTransfer", "HostDmaUsage", "FlopsUsage", "TimelineWarning", "LevelOfDetail", "WaitCause", "ClockSync"}
+OWN_TABLES = {"PartialEvent", "LossLedger", "HostDmaTransfer", "HostDmaUsage", "FlopsUsage", "TimelineWarning", "LevelOfDetail", "WaitCause", "ClockSync", "WindowSums",
+              "WaitSums"}
 OWN_COLUMNS = ["psum_read_banks", "psum_write_banks", "symbolic_operands", "executed_by", "operator", "nki_region", "nki_region_path", "timeline_track"]
 # What a profile is still one with.
 NEEDED = {"Metadata", "Summary", "Instruction", "DmaPacket", "DmaPacketAggregated"}

@@ -1,0 +1,65 @@
+/*
+ * Sums by subject and stretch of time ("bucket"): what events do inside of each, so that figures of a window are those
+ * of its whole buckets, added up, and of the events at its two ends. An event counts in the bucket in which it begins;
+ * its time is spread over all that it touches. Memory is bounded: when there are too many sums, buckets become twice as
+ * wide. Not thread-safe; times are ns of the profile.
+ */
+#ifndef KYMO_PIPELINE_TIME_SUMS_H
+#define KYMO_PIPELINE_TIME_SUMS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define TIME_SUMS_BUCKETS 1024    /* at most, of the profile's length */
+#define TIME_SUMS_ROWS (1u << 17) /* at most, as long as subjects are fewer than half of it */
+#define TIME_SUMS_BYTES 8
+#define TIME_SUMS_FLOPS 2
+
+enum time_sums_figure { TIME_SUMS_TIME, TIME_SUMS_WAIT, TIME_SUMS_BUSY, TIME_SUMS_FIGURES };
+
+/* What an instruction does, as Instruction has it: bytes as its event begins, FLOPs spread over its time. */
+struct time_sums_work {
+    int64_t bytes[TIME_SUMS_BYTES];
+    double flops[TIME_SUMS_FLOPS];
+    bool has_bytes, has_flops; /* what has none counts as nothing */
+};
+
+struct time_sums_row {
+    int64_t bucket; /* it starts at bucket times the width */
+    uint32_t subject;
+    uint64_t count, bytes; /* of events that begin in it */
+    int64_t cost;
+    int64_t first, last; /* least start and greatest end of these */
+    int64_t figures[TIME_SUMS_FIGURES];
+};
+
+struct time_sums;
+
+/* work: whether events have any. */
+int time_sums_open(int64_t duration, bool work, struct time_sums **ret, struct kymo_err *err) KYMO_MUST_CHECK;
+struct time_sums *time_sums_free(struct time_sums *s); /* NULL is fine; returns NULL */
+
+struct time_sums_event {
+    int64_t start, begin, end, cost; /* it waits from start to begin */
+    uint64_t bytes;
+    const struct time_sums_work *work; /* NULL: none */
+};
+/* Subjects are numbered from 0 without wide gaps. FLOPs go where the event is busy, from begin to end; one that never
+ * is has them where it starts. */
+int time_sums_event(struct time_sums *s, uint32_t subject, const struct time_sums_event *e,
+                    struct kymo_err *err) KYMO_MUST_CHECK;
+/* The part of it that earlier spans of the subject do not cover goes to TIME_SUMS_BUSY. Spans come in order of begin.
+ */
+int time_sums_cover(struct time_sums *s, uint32_t subject, int64_t begin, int64_t end,
+                    struct kymo_err *err) KYMO_MUST_CHECK;
+/* rank: of each subject. Rows come by rank, then by bucket, then by subject; work NULL without work. */
+typedef int (*time_sums_sink)(void *ctx, const struct time_sums_row *row, const struct time_sums_work *work,
+                              struct kymo_err *err);
+int time_sums_rows(struct time_sums *s, const uint8_t *rank, time_sums_sink sink, void *ctx,
+                   struct kymo_err *err) KYMO_MUST_CHECK;
+int64_t time_sums_width(const struct time_sums *s); /* of a bucket, ns: a power of two */
+
+#endif
