@@ -170,7 +170,7 @@ static void time_text(int64_t ns, char *ret, size_t n)
     static const struct {
         double by;
         const char *name;
-    } units[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}, {1, "ns"}};
+    } units[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "\u00b5s"}, {1, "ns"}};
     size_t i = 0;
     while (i < 3 && (double)ns < units[i].by)
         i++;

@@ -24,7 +24,7 @@ def label(directory, rank, **labels):
     pq.write_table(table, path)
 
 
-def simulated_job(directory, ranks=4, slow="2:20", steps=2):
+def simulated_job(directory, ranks=4, slow="2:20", steps=2, job="train"):
     """(parent, members): ranks of one all-reduce program that ran together, one of them slow."""
     directory = Path(directory)
     neff = directory / "step.neff"
@@ -35,10 +35,10 @@ def simulated_job(directory, ranks=4, slow="2:20", steps=2):
     members = []
     for ntff in sorted((directory / "run").glob("captures/**/*.ntff"), key=lambda p: int(p.name.split("_")[2])):
         rank = int(ntff.name.split("_")[2])
-        members.append(profiles.process(ntff, [neff], directory / "profiles" / f"train-node7-r{rank}"))
-        label(members[-1], rank)
-    parent = directory / "profiles" / "train-ranks"
-    profiles.run(profiles.BIN / "kymo-gather", "--output", parent, "--name", "train-ranks", *members)
+        members.append(profiles.process(ntff, [neff], directory / "profiles" / f"{job}-node7-r{rank}"))
+        label(members[-1], rank, job=job)
+    parent = directory / "profiles" / f"{job}-ranks"
+    profiles.run(profiles.BIN / "kymo-gather", "--output", parent, "--name", parent.name, *members)
     return parent, members
 
 

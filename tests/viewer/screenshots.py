@@ -6,6 +6,7 @@ KYMO_BIN names the folder of the programs, whose tree has the page built. A pict
 repository's history for good."""
 
 import argparse
+import datetime
 import sys
 import tempfile
 from pathlib import Path
@@ -16,6 +17,9 @@ from playwright.sync_api import expect, sync_playwright
 
 import conftest
 from driver import Viewer
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "oracle"))
+import fleet_job  # noqa: E402
 
 LIMIT = 100_000
 SIZE = {"width": 1280, "height": 860}
@@ -133,6 +137,34 @@ def sql(viewer, profiles):
     viewer.page.get_by_text("AssemblyInstruction").first.wait_for()
 
 
+@state
+def ranks(viewer, profiles):
+    viewer.page.goto(f"{viewer.base}/#/ranks/train-ranks")
+    viewer.page.locator("[data-collective] button").first.click()
+    viewer.page.wait_for_selector("[data-arrival]")
+    viewer.page.wait_for_selector(".ranks-lanes[data-busy=false]")
+
+
+@state
+def fleet(viewer, profiles):
+    viewer.page.goto(f"{viewer.base}/#/fleet?group=rank&to=2026-11-30")
+    viewer.page.get_by_role("button", name="Profiles of train rank 1").click()
+    viewer.page.wait_for_selector("tr[data-profile]")
+
+
+def make_ranks(folder):
+    """A job with a slow rank, and a fleet in which one lost MFU this week."""
+    fleet_job.profiles.BIN = conftest.BIN
+    _, members = fleet_job.simulated_job(folder)
+    last = datetime.date(2026, 11, 30)
+    for back in range(0, 14, 2):
+        for rank, member in enumerate(members):
+            name = member.name if back == 0 else f"train-node{rank // 2}-r{rank}-{back}"
+            scale = 0.6 if rank == 1 and back < 7 else 1 - (back * rank % 5) / 50
+            fleet_job.publish(folder / "fleet", member, name, last - datetime.timedelta(days=back), scale=scale, job="train", rank=rank,
+                              host=f"node{rank // 2}", capture=f"c{back}")
+
+
 def take(browser, base, profiles, name, output):
     context = browser.new_context(viewport=SIZE, color_scheme="light", reduced_motion="reduce")
     viewer = Viewer(context.new_page(), base)
@@ -162,7 +194,11 @@ def main():
         profiles.mkdir()
         for name, (neff_args, ntff_args) in PROFILES.items():
             conftest.make(folder, name, neff_args, ntff_args)
-        process, base = conftest.start_view([profiles], folder)
+        fleets = []
+        if not args.names or {"ranks", "fleet"} & set(args.names):
+            make_ranks(folder)
+            fleets = ["--fleet", folder / "fleet"]
+        process, base = conftest.start_view([*fleets, profiles], folder)
         browser = play.chromium.launch(executable_path=conftest.CHROMIUM, args=["--no-sandbox", "--no-first-run"])
         try:
             able = conftest.has_sql(base)

@@ -1,8 +1,10 @@
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { ComparePage } from "./pages/ComparePage";
+import { FleetPage } from "./pages/FleetPage";
 import { ProfilePage } from "./pages/ProfilePage";
 import { ProfilesPage } from "./pages/ProfilesPage";
+import { RanksPage } from "./pages/RanksPage";
 import { SqlPage } from "./pages/SqlPage";
 import { SummaryPage } from "./pages/SummaryPage";
 import { readRoute } from "./state/route";
@@ -24,6 +26,10 @@ function Page() {
       return <SqlPage profile={route.profile} sql={route.sql} />;
     case "compare":
       return <ComparePage key={route.profiles.join("/")} names={route.profiles} base={route.base} />;
+    case "ranks":
+      return <RanksPage key={route.profile} name={route.profile} range={route.range} collective={route.collective} />;
+    case "fleet":
+      return <FleetPage question={route.question} />;
     case "profiles":
       return <ProfilesPage />;
   }

@@ -1,8 +1,9 @@
 // The Profile Manager: the profiles that the server has, chosen by checkboxes for what Actions offers.
 
 import { useEffect, useState } from "preact/hooks";
+import { fleetAddress } from "../fleet/question";
 import { type ProfileRow, useProfiles } from "../state/profiles";
-import { compareAddress, MAX_COMPARED, profileAddress, sqlAddress, summaryAddress } from "../state/route";
+import { compareAddress, MAX_COMPARED, profileAddress, ranksAddress, sqlAddress, summaryAddress } from "../state/route";
 import { Menu } from "../ui/Menu";
 import { ThemeButton } from "../ui/ThemeButton";
 
@@ -76,7 +77,7 @@ function Row({ row, checked, onCheck }: RowProps) {
         />
       </td>
       <td>
-        <a href={profileAddress(row.name)}>{row.name}</a>
+        <a href={row.kind === "ranks" ? ranksAddress(row.name) : profileAddress(row.name)}>{row.name}</a>
       </td>
       <td>{row.state ?? ""}</td>
       <td>{row.job ?? ""}</td>
@@ -144,6 +145,7 @@ export function ProfilesPage() {
         <span class="home">kymo</span>
         <h1>Profiles</h1>
         <span class="space" />
+        <a href={fleetAddress()}>Fleet</a>
         <a href={sqlAddress(null)}>SQL</a>
         <ThemeButton />
       </header>

@@ -14,7 +14,7 @@ export interface Link {
 
 const WHOLE = /^-?\d{1,16}$/;
 
-function rangeOf(from: string | null, to: string | null): Range | null {
+export function rangeOf(from: string | null, to: string | null): Range | null {
   if (!from || !to || !WHOLE.test(from) || !WHOLE.test(to)) return null;
   const range = { from: Number(from), to: Number(to) };
   return range.from < range.to ? range : null;

@@ -7,6 +7,7 @@ import { messageOf } from "./store";
 export interface ProfileRow {
   name: string;
   state?: string;
+  kind?: string;
   job?: string | null;
   host?: string | null;
   rank?: number | null;

@@ -1,13 +1,17 @@
 // Which page the address names: what stands behind the #, up to the ?.
 
-import { type Link, readLink } from "./link";
+import type { Range } from "../api/types";
+import { type FleetQuestion, readFleet } from "../fleet/question";
+import { type Link, rangeOf, readLink } from "./link";
 
 export type Route =
   | { page: "profiles" }
   | { page: "profile"; link: Link }
   | { page: "summary"; profile: string }
   | { page: "sql"; profile: string | null; sql: string | null }
-  | { page: "compare"; profiles: string[]; base: string | null };
+  | { page: "compare"; profiles: string[]; base: string | null }
+  | { page: "ranks"; profile: string; range: Range | null; collective: number | null }
+  | { page: "fleet"; question: FleetQuestion };
 
 export const MAX_COMPARED = 8;
 
@@ -30,7 +34,24 @@ export function readRoute(hash: string): Route {
   if (page === "sql") return { page, profile: first ?? null, sql: params.get("sql") };
   if (page === "compare" && names && names.length > 0)
     return { page, profiles: [...new Set(names)].slice(0, MAX_COMPARED), base: params.get("base") };
+  if (page === "ranks" && first) {
+    const collective = params.get("collective") ?? "";
+    const range = rangeOf(params.get("from"), params.get("to"));
+    return { page, profile: first, range, collective: /^\d{1,15}$/.test(collective) ? Number(collective) : null };
+  }
+  if (page === "fleet") return { page, question: readFleet(params) };
   return { page: "profiles" };
+}
+
+export function ranksAddress(profile: string, range?: Range, collective?: number): string {
+  const params = new URLSearchParams();
+  if (range) {
+    params.set("from", String(Math.floor(range.from)));
+    params.set("to", String(Math.ceil(range.to)));
+  }
+  if (collective !== undefined) params.set("collective", String(collective));
+  const text = params.toString();
+  return `#/ranks/${encodeURIComponent(profile)}${text ? `?${text}` : ""}`;
 }
 
 export function summaryAddress(profile: string): string {

@@ -31,7 +31,7 @@ function inPixels(context: CanvasRenderingContext2D, draw: () => void): void {
   context.restore();
 }
 
-function drawAxis(context: CanvasRenderingContext2D, scene: Scene): void {
+export function drawAxis(context: CanvasRenderingContext2D, scene: Scene): void {
   const { step, at } = ticks(scene.view, scene.width);
   context.fillStyle = scene.theme.ground;
   context.fillRect(0, 0, scene.width, headHeight(scene));
@@ -49,7 +49,7 @@ function drawAxis(context: CanvasRenderingContext2D, scene: Scene): void {
   context.fillRect(0, AXIS_HEIGHT - 1, scene.width, 1);
 }
 
-function drawGrid(context: CanvasRenderingContext2D, scene: Scene): void {
+export function drawGrid(context: CanvasRenderingContext2D, scene: Scene): void {
   context.fillStyle = scene.theme.line;
   context.globalAlpha = 0.45;
   for (const time of ticks(scene.view, scene.width).at)
