@@ -15,7 +15,7 @@
 #define BLOCK_BYTES_MAX (PARQUET_VARINT_MAX + MINIS + BLOCK * 8 + 16)
 
 /* MINI values of w bits, least significant bit first; returns behind the last byte. */
-static inline __attribute__((always_inline)) uint8_t *pack_mini(const uint64_t *v, uint8_t *out, const unsigned w)
+static uint8_t *pack_any(const uint64_t *v, uint8_t *out, unsigned w)
 {
     uint64_t acc = 0;
     unsigned bits = 0;
@@ -36,6 +36,35 @@ static inline __attribute__((always_inline)) uint8_t *pack_mini(const uint64_t *
     return out + bits / 8;
 }
 
+/* The same step by itself: where i and w are constants, so are the shifts and whether a word is full. */
+static inline __attribute__((always_inline)) uint64_t pack_one(uint64_t acc, uint64_t v, uint8_t *out, const unsigned i,
+                                                               const unsigned w)
+{
+    const unsigned from = i * w % 64;
+
+    acc |= v << from;
+    if (from + w < 64)
+        return acc;
+    kymo_put_le64(out + i * w / 64 * 8, acc);
+    return from + w > 64 ? v >> (64 - from) : 0;
+}
+
+#define ONE(i) acc = pack_one(acc, v[i], out, i, w);
+#define EIGHT(i) ONE(i) ONE(i + 1) ONE(i + 2) ONE(i + 3) ONE(i + 4) ONE(i + 5) ONE(i + 6) ONE(i + 7)
+
+static inline __attribute__((always_inline)) uint8_t *pack_mini(const uint64_t *v, uint8_t *out, const unsigned w)
+{
+    uint64_t acc = 0;
+
+    EIGHT(0)
+    EIGHT(8)
+    EIGHT(16)
+    EIGHT(24)
+    if (w % 2 != 0)
+        kymo_put_le32(out + 4 * w - 4, (uint32_t)acc);
+    return out + 4 * w;
+}
+
 #define PACK(w)                                                                                                        \
     case w:                                                                                                            \
         return pack_mini(v, out, w);
@@ -48,7 +77,7 @@ static uint8_t *pack(const uint64_t *v, uint8_t *out, unsigned w)
         return out;
         PARQUET_WIDTHS_17(PACK)
     default:
-        return pack_mini(v, out, w);
+        return pack_any(v, out, w);
     }
 }
 
