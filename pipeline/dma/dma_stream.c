@@ -114,42 +114,47 @@ static void give_up_head(struct dma_stream *s)
     q->stale++;
 }
 
-static int push(struct dma_stream *s, struct slot one, struct kymo_err *err)
+/* A cleared place for a packet, which is in the window already. NULL: out of memory. */
+static struct slot *push(struct dma_stream *s, struct kymo_err *err)
 {
-    if (s->tail - s->head == s->cap) {
-        int r = grow(s, err);
-        if (r < 0)
-            return r;
-    }
-    one.event.key = s->key;
-    one.next = NONE;
-    *slot(s, s->tail++) = one;
+    if (s->tail - s->head == s->cap && grow(s, err) < 0)
+        return NULL;
+    struct slot *one = slot(s, s->tail++);
+    *one = (struct slot){.next = NONE, .event.key = s->key};
     if (s->tail - s->head >= DMA_STREAM_OPEN_MAX)
         give_up_head(s);
-    return 0;
+    return one;
 }
 
 static int open_packet(struct dma_stream *s, const struct record *rec, uint64_t ps, struct kymo_err *err)
 {
-    struct queue *q = &s->queues[rec->u.dma.queue & (SCAN_QUEUES - 1)];
+    uint8_t number = rec->u.dma.queue & (SCAN_QUEUES - 1);
+    struct queue *q = &s->queues[number];
+    bool idle = !q->open && !q->stale;
     s->key = ps;
-    struct slot one = {.event = {
-                           .start_ps = ps,
-                           .has_start = true,
-                           .queue = rec->u.dma.queue & (SCAN_QUEUES - 1),
-                           .idle = !q->open && !q->stale,
-                           .idle_since_ps = q->idle_since,
-                       }};
     uint64_t n = s->tail;
     if (q->newest != NONE)
         slot(s, q->newest)->next = n;
-    int r = push(s, one, err);
-    if (r < 0)
-        return r;
+    struct slot *one = push(s, err);
+    if (!one)
+        return -ENOMEM;
+    one->event.start_ps = ps;
+    one->event.has_start = true;
+    one->event.queue = number;
+    one->event.idle = idle;
+    one->event.idle_since_ps = q->idle_since;
     q->oldest = q->oldest == NONE ? n : q->oldest;
     q->newest = n;
     q->open++;
     return 0;
+}
+
+static void close_with(struct slot *o, const struct record *rec, uint64_t ps)
+{
+    o->decided = true;
+    o->event.end_ps = ps;
+    o->event.has_end = true;
+    o->event.bytes = rec->u.dma.byte_count;
 }
 
 static int close_packet(struct dma_stream *s, const struct record *rec, uint64_t ps, struct kymo_err *err)
@@ -159,20 +164,16 @@ static int close_packet(struct dma_stream *s, const struct record *rec, uint64_t
     q->idle_since = ps;
     if (q->stale || q->oldest == NONE) {
         q->stale -= q->stale > 0;
-        enum pair_reason reason = s->segment ? PAIR_LOST_BEFORE : PAIR_OPEN_AT_START;
-        struct slot one = {.decided = true,
-                           .event = {.end_ps = ps,
-                                     .has_end = true,
-                                     .queue = number,
-                                     .bytes = rec->u.dma.byte_count,
-                                     .reason = (uint8_t)reason}};
-        return push(s, one, err);
+        struct slot *one = push(s, err);
+        if (!one)
+            return -ENOMEM;
+        close_with(one, rec, ps);
+        one->event.queue = number;
+        one->event.reason = (uint8_t)(s->segment ? PAIR_LOST_BEFORE : PAIR_OPEN_AT_START);
+        return 0;
     }
     struct slot *o = slot(s, q->oldest);
-    o->decided = true;
-    o->event.end_ps = ps;
-    o->event.has_end = true;
-    o->event.bytes = rec->u.dma.byte_count;
+    close_with(o, rec, ps);
     q->oldest = o->next;
     q->newest = o->next == NONE ? NONE : q->newest;
     q->open--;
@@ -195,7 +196,11 @@ static int note_gap(struct dma_stream *s, uint64_t ps, struct kymo_err *err)
     begin_segment(s);
     for (unsigned q = 0; q < SCAN_QUEUES; q++)
         s->queues[q].idle_since = ps;
-    return push(s, (struct slot){.decided = true, .event = {.gap = true}}, err);
+    struct slot *one = push(s, err);
+    if (!one)
+        return -ENOMEM;
+    one->decided = one->event.gap = true;
+    return 0;
 }
 
 static int take(struct dma_stream *s, const uint8_t *bytes, struct kymo_err *err)
