@@ -4,7 +4,12 @@
 
 #include "base/le.h"
 #include "formats/parquet/parquet_rle.h"
+#include "formats/parquet/parquet_simd.h"
 #include "formats/parquet/parquet_thrift.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #define NULL_ID UINT32_MAX
 /* Rows at a time: their numbers fit the first-level cache together with the split. */
@@ -46,9 +51,13 @@ static inline __attribute__((always_inline)) size_t gather_group(const uint32_t 
     return m;
 }
 
-/* Numbers of n rows that are not null, into out; the rows' bits into bits (one byte for eight rows). Returns how many.
- */
-static size_t gather(const uint32_t *split, const uint16_t *place, size_t n, uint32_t *out, uint8_t *bits)
+static void gather_all(const uint32_t *split, const uint16_t *place, size_t n, uint32_t *out)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = split[place[i]];
+}
+
+static size_t gather_plain(const uint32_t *split, const uint16_t *place, size_t n, uint32_t *out, uint8_t *bits)
 {
     size_t m = 0, i = 0;
 
@@ -59,10 +68,61 @@ static size_t gather(const uint32_t *split, const uint16_t *place, size_t n, uin
     return m;
 }
 
-static void gather_all(const uint32_t *split, const uint16_t *place, size_t n, uint32_t *out)
+#if defined(__x86_64__)
+#define LANE(i) 4 * (i), 4 * (i) + 1, 4 * (i) + 2, 4 * (i) + 3
+#define LANES(a, b, c, d)                                                                                              \
+    {                                                                                                                  \
+        LANE(a), LANE(b), LANE(c), LANE(d)                                                                             \
+    }
+/* By which of four numbers are wanted: these to the front. */
+static const uint8_t to_front[16][16] = {
+    LANES(0, 1, 2, 3), LANES(0, 1, 2, 3), LANES(1, 1, 2, 3), LANES(0, 1, 2, 3), LANES(2, 1, 2, 3), LANES(0, 2, 2, 3),
+    LANES(1, 2, 2, 3), LANES(0, 1, 2, 3), LANES(3, 1, 2, 3), LANES(0, 3, 2, 3), LANES(1, 3, 2, 3), LANES(0, 1, 3, 3),
+    LANES(2, 3, 2, 3), LANES(0, 2, 3, 3), LANES(1, 2, 3, 3), LANES(0, 1, 2, 3),
+};
+
+static const uint8_t count_of[16] = {0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4};
+
+/* Four of v to out, which has room for four; returns which of them are not null. */
+PARQUET_INLINE PARQUET_AVX2 unsigned pick_four(const uint32_t *v, uint32_t *out)
 {
-    for (size_t i = 0; i < n; i++)
-        out[i] = split[place[i]];
+    __m128i four = _mm_loadu_si128((const __m128i *)v);
+    __m128i null = _mm_cmpeq_epi32(four, _mm_set1_epi32(-1));
+    unsigned is = ~(unsigned)_mm_movemask_ps(_mm_castsi128_ps(null)) & 15;
+    __m128i order = _mm_loadu_si128((const __m128i *)to_front[is]);
+    _mm_storeu_si128((__m128i *)out, _mm_shuffle_epi8(four, order));
+    return is;
+}
+
+PARQUET_AVX2 static size_t gather_avx2(const uint32_t *split, const uint16_t *place, size_t n, uint32_t *out,
+                                       uint8_t *bits)
+{
+    uint32_t all[BLOCK];
+    size_t m = 0, i = 0;
+
+    gather_all(split, place, n & ~(size_t)7, all);
+    for (; i + 8 <= n; i += 8) {
+        unsigned low = pick_four(all + i, out + m);
+        m += count_of[low];
+        unsigned high = pick_four(all + i + 4, out + m);
+        m += count_of[high];
+        *bits++ = (uint8_t)(high << 4 | low);
+    }
+    if (i < n)
+        m += gather_group(split, place + i, n - i, out + m, bits);
+    return m;
+}
+#else
+#define gather_avx2 gather_plain
+#endif
+
+/*
+ * Numbers of n rows that are not null, into out, which has room for four more; the rows' bits into bits (one byte for
+ * eight rows). At most BLOCK rows. Returns how many.
+ */
+static size_t gather(const uint32_t *split, const uint16_t *place, size_t n, uint32_t *out, uint8_t *bits)
+{
+    return parquet_has_avx2() ? gather_avx2(split, place, n, out, bits) : gather_plain(split, place, n, out, bits);
 }
 
 /* Opens levels of width bits: their length, and the header of one bit-packed run, whose bytes the caller fills. */
