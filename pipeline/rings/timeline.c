@@ -55,38 +55,10 @@ void timeline_done(struct timeline *t)
     *t = (struct timeline){0};
 }
 
-size_t timeline_at(const struct timeline *t, uint64_t ps, size_t *hint)
-{
-    if (!t->count)
-        return SIZE_MAX;
-    size_t i = *hint < t->count ? *hint : 0;
-    while (i > 0 && t->execs[i].start_ps > ps)
-        i--;
-    while (i + 1 < t->count && t->execs[i + 1].start_ps <= ps)
-        i++;
-    *hint = i;
-    return i;
-}
-
 size_t timeline_runs(const struct timeline *t, uint32_t node)
 {
     size_t runs = 0;
     for (size_t i = 0; i < t->count; i++)
         runs += t->execs[i].node == node;
     return runs ? runs : 1;
-}
-
-uint32_t timeline_node(const struct timeline *t, uint64_t ps, size_t *hint)
-{
-    if (t->only != TIMELINE_NO_NODE)
-        return t->only;
-    size_t i = timeline_at(t, ps, hint);
-    return i == SIZE_MAX ? TIMELINE_NO_NODE : t->execs[i].node;
-}
-
-void timeline_count(struct timeline *t, uint64_t ps, size_t *hint)
-{
-    size_t i = timeline_at(t, ps, hint);
-    if (i != SIZE_MAX)
-        t->execs[i].rows++;
 }

@@ -32,16 +32,41 @@ struct timeline {
 int timeline_init(struct timeline *t, const struct input *in, const struct timebase *tb,
                   struct kymo_err *err) KYMO_MUST_CHECK;
 void timeline_done(struct timeline *t);
+/* Executions of a node; 1 when the timeline tells of none. */
+size_t timeline_runs(const struct timeline *t, uint32_t node);
+
 /*
  * Execution at ps: the last one that started at or before it, else the first. *hint is the caller's place, 0 at first;
  * times of one caller seldom go back. SIZE_MAX: there is no timeline.
  */
-size_t timeline_at(const struct timeline *t, uint64_t ps, size_t *hint);
-/* Executions of a node; 1 when the timeline tells of none. */
-size_t timeline_runs(const struct timeline *t, uint32_t node);
+static inline size_t timeline_at(const struct timeline *t, uint64_t ps, size_t *hint)
+{
+    if (!t->count)
+        return SIZE_MAX;
+    size_t i = *hint < t->count ? *hint : 0;
+    while (i > 0 && t->execs[i].start_ps > ps)
+        i--;
+    while (i + 1 < t->count && t->execs[i + 1].start_ps <= ps)
+        i++;
+    *hint = i;
+    return i;
+}
+
 /* Node of a record at ps. */
-uint32_t timeline_node(const struct timeline *t, uint64_t ps, size_t *hint);
+static inline uint32_t timeline_node(const struct timeline *t, uint64_t ps, size_t *hint)
+{
+    if (t->only != TIMELINE_NO_NODE)
+        return t->only;
+    size_t i = timeline_at(t, ps, hint);
+    return i == SIZE_MAX ? TIMELINE_NO_NODE : t->execs[i].node;
+}
+
 /* Counts one row for the execution at ps. */
-void timeline_count(struct timeline *t, uint64_t ps, size_t *hint);
+static inline void timeline_count(struct timeline *t, uint64_t ps, size_t *hint)
+{
+    size_t i = timeline_at(t, ps, hint);
+    if (i != SIZE_MAX)
+        t->execs[i].rows++;
+}
 
 #endif
