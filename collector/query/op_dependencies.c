@@ -282,7 +282,7 @@ int op_dependencies(struct serve_request *q, struct kymo_err *err)
 {
     const struct op_table *table;
     int64_t id, asked;
-    json_t *rows;
+    json_t *rows = NULL;
     struct lists l = {0};
     int r = op_event_read(q, &table, &asked, err);
     if (r < 0)
