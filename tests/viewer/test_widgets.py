@@ -224,6 +224,33 @@ def test_the_selection_summary_follows_the_zoom(full, tables):
     assert widget.inner_text() != before
 
 
+def test_the_overall_summary_has_categories_that_fold(full, tables):
+    full.open("attention")
+    widget = full.add_widget("Overall Summary")
+    widget.locator(".summary-section").first.wait_for()
+    sections = widget.locator(".summary-section").evaluate_all("list => list.map(e => e.getAttribute('aria-label'))")
+    assert sections[:4] == ["Overview", "Compute", "NeuronCore engines", "Tensor engine"]
+    order = [sections.index(title) for title in ("Vector engine", "Sync engine", "Memory", "DMA", "Waits by cause", "Throttling and errors", "Operators with the most time")]
+    assert order == sorted(order)
+    tensor = widget.get_by_role("region", name="Tensor engine")
+    assert tensor.locator("table").count() == 0, "folded at first"
+    tensor.get_by_role("button").click()
+    counted = tables("attention", "select pcore_idx, count(*) n from Instruction where engine = 'Tensor' group by 1 order by 1")
+    rows = tensor.locator("table").first.locator("tbody tr")
+    column = tensor.locator("table").first.locator("th").evaluate_all("list => list.findIndex(e => e.title === 'instructions')")
+    assert [digits(rows.nth(i).locator("td").nth(column).inner_text()) for i in range(rows.count())] == [row["n"] for row in counted]
+    dma = widget.get_by_role("region", name="DMA", exact=True)
+    packets = tables("attention", "select count(*) n from DmaPacket")[0]["n"]
+    assert digits(dma.locator("tr", has=full.page.locator('th[title="packets"]')).locator("td").inner_text()) == packets
+    throttle = tables("attention", "select sum(duration) d from Throttle")[0]["d"]
+    assert throttle and "throttled" in widget.get_by_role("region", name="Throttling and errors").locator(".headline").inner_text()
+    full.page.reload()
+    full.settle()
+    again = full.widget("Overall Summary").get_by_role("region", name="Tensor engine")
+    again.locator("table").first.wait_for()
+    assert full.widget("Current Selection Summary").get_by_role("region", name="Tensor engine").locator("table").count() > 0, "folds hold for all summaries"
+
+
 def test_box_selection_by_button_and_drag_and_escape(full):
     full.open("attention", **{"from": 100000, "to": 500000})
     widget = full.add_widget("Box Selection Summary")

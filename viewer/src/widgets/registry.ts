@@ -29,10 +29,10 @@ export const WIDGETS: WidgetKind[] = [
   { type: "search", title: "Search", size: { w: 4, h: 13 }, Component: SearchWidget },
   { type: "details", title: "Event Details", size: { w: 5, h: 13 }, Component: DetailsWidget },
   { type: "annotations", title: "Annotations", size: { w: 6, h: 10 }, Component: AnnotationsWidget },
-  { type: "regions", title: "Region Highlighter", size: { w: 5, h: 10 }, Component: RegionsWidget },
+  { type: "regions", title: "Region Highlighter", size: { w: 8, h: 14 }, Component: RegionsWidget },
   { type: "operators", title: "Operator Table", size: { w: 12, h: 13 }, Component: OperatorsWidget },
   { type: "code", title: "Code Viewer", size: { w: 6, h: 16 }, Component: CodeWidget },
-  { type: "overall", title: "Overall Summary", size: { w: 4, h: 13 }, Component: OverallSummary },
+  { type: "overall", title: "Overall Summary", size: { w: 6, h: 16 }, Component: OverallSummary },
   { type: "selection", title: "Current Selection Summary", size: { w: 4, h: 13 }, Component: SelectionSummary },
   { type: "box", title: "Box Selection Summary", size: { w: 4, h: 13 }, Component: BoxSummary },
 ];

@@ -1,23 +1,30 @@
 // An answer of figures, whatever they are: scalars as lines, lists of rows as tables, groups with their names.
 
 import { fieldTitle, valueText } from "../../ui/values";
+import { type Figures, isFigures, isRows } from "./categories";
 
 const MAX_ROWS = 100;
 const MAX_DEPTH = 4;
 
-type Figures = Record<string, unknown>;
-
-function isFigures(value: unknown): value is Figures {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+/** A share is drawn as well: one sees at once which row has most. */
+function Cell({ name, value, number }: { name: string; value: unknown; number: boolean }) {
+  const share = /_percent$/.test(name) && typeof value === "number" ? Math.min(Math.max(value, 0), 100) : null;
+  return (
+    <td class={number ? "number" : ""}>
+      {valueText(name, value)}
+      {share !== null && (
+        <span class="share" aria-hidden="true">
+          <span style={{ width: `${share}%` }} />
+        </span>
+      )}
+    </td>
+  );
 }
 
-function isRows(value: unknown): value is Figures[] {
-  return Array.isArray(value) && value.length > 0 && value.every(isFigures);
-}
-
-function Rows({ rows }: { rows: Figures[] }) {
-  const columns = [...new Set(rows.slice(0, MAX_ROWS).flatMap((row) => Object.keys(row)))].filter((name) =>
-    rows.some((row) => row[name] !== null && !isFigures(row[name])),
+export function Rows({ rows, columns: wanted = null }: { rows: Figures[]; columns?: string[] | null }) {
+  const names = wanted ?? [...new Set(rows.slice(0, MAX_ROWS).flatMap((row) => Object.keys(row)))];
+  const columns = names.filter((name) =>
+    rows.some((row) => row[name] !== null && row[name] !== undefined && !isFigures(row[name])),
   );
   const isNumber = (name: string) => rows.some((row) => typeof row[name] === "number");
   return (
@@ -35,9 +42,7 @@ function Rows({ rows }: { rows: Figures[] }) {
         {rows.slice(0, MAX_ROWS).map((row, i) => (
           <tr key={i}>
             {columns.map((name) => (
-              <td key={name} class={isNumber(name) ? "number" : ""}>
-                {valueText(name, row[name])}
-              </td>
+              <Cell key={name} name={name} value={row[name]} number={isNumber(name)} />
             ))}
           </tr>
         ))}

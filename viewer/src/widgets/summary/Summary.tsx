@@ -7,7 +7,7 @@ import type { Profile } from "../../state/profile";
 import { type Loaded, messageOf, nothing, useStore } from "../../state/store";
 import { exactText, timeText } from "../../timeline/scale";
 import type { WidgetProps } from "../registry";
-import { Report } from "./Report";
+import { Sections } from "./Sections";
 
 /** A zoom in progress asks once, when it rests. */
 const REST_MS = 180;
@@ -47,7 +47,7 @@ function Body({ state }: { state: SummaryState }) {
   if (!state.value) return <p class="muted">{state.busy ? "Loading…" : ""}</p>;
   return (
     <div class={state.busy ? "stale" : ""}>
-      <Report value={state.value} />
+      <Sections value={state.value} />
     </div>
   );
 }
