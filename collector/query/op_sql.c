@@ -156,7 +156,19 @@ static json_t *told_profiles(const json_t *names)
     return list;
 }
 
-static int open_tables(const json_t *dirs, struct query_db **ret, struct kymo_err *err)
+/* Statements about the tables themselves, whose names need not stand in them. */
+static bool is_about_tables(const char *sql)
+{
+    static const char *const words[] = {"information_schema", "duckdb_", "pg_", "sqlite_", "show", "pragma",
+                                        "summarize",          "describe"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcasestr(sql, words[i]))
+            return true;
+    return false;
+}
+
+/* sql: only the tables that it names; NULL: all. */
+static int open_tables(const json_t *dirs, const char *sql, struct query_db **ret, struct kymo_err *err)
 {
     const struct query_limits limits = {.memory_bytes = MEMORY, .threads = THREADS, .timeout_ms = TIMEOUT_MS};
     const char *paths[QUERY_DIRS_MAX];
@@ -166,17 +178,39 @@ static int open_tables(const json_t *dirs, struct query_db **ret, struct kymo_er
     for (size_t i = 0; i < n; i++)
         if (!(paths[i] = json_string_value(json_array_get(dirs, i))) || *paths[i] != '/')
             return kymo_err_set(err, -EINVAL, "dirs has something that is no path");
-    return query_db_open_many(paths, n, &limits, ret, err);
+    return query_db_open_many(paths, n, sql, &limits, ret, err);
 }
 
-static int answer(struct serve_request *q, struct query_db *db, const json_t *names, size_t limit, struct kymo_err *err)
+static int run_on(struct serve_request *q, const json_t *dirs, const char *named, struct answer *a,
+                  struct kymo_err *err)
+{
+    struct query_db *db KYMO_CLEANUP(query_db_freep) = NULL;
+    int r = open_tables(dirs, named, &db, err);
+    if (r == 0)
+        r = serve_own_db(q, db, err);
+    if (r == 0)
+        r = run(db, serve_question_text(serve_question_of(q), "sql"), a, err);
+    if (db)
+        serve_own_db_done(q);
+    return r;
+}
+
+/* A table may be named in ways that its text does not show; then all are opened, and the error is about all. */
+static bool lacks_table(int r, const struct answer *a, const struct kymo_err *err)
+{
+    return r == -EINVAL && json_array_size(a->columns) == 0 && strstr(err->text, "does not exist");
+}
+
+static int answer(struct serve_request *q, const json_t *dirs, const json_t *names, size_t limit, struct kymo_err *err)
 {
     struct answer a = {.columns = json_array(), .rows = json_array(), .limit = limit};
+    const char *sql = serve_question_text(serve_question_of(q), "sql"), *named = is_about_tables(sql) ? NULL : sql;
     uint64_t begun = kymo_clock_mono_ns();
-    int r = serve_own_db(q, db, err);
-    if (r == 0)
-        r = run(db, serve_question_text(serve_question_of(q), "sql"), &a, err);
-    serve_own_db_done(q);
+    int r = run_on(q, dirs, named, &a, err);
+    if (named && lacks_table(r, &a, err)) {
+        *err = (struct kymo_err){0};
+        r = run_on(q, dirs, NULL, &a, err);
+    }
     for (size_t i = 0; i < a.n_types; i++)
         kymo_free(a.types[i]);
     kymo_free(a.types);
@@ -194,7 +228,6 @@ int op_sql(struct serve_request *q, struct kymo_err *err)
     const struct serve_question *w = serve_question_of(q);
     int64_t limit = ROWS_DEFAULT;
     json_t *dirs = NULL, *names = NULL;
-    struct query_db *db KYMO_CLEANUP(query_db_freep) = NULL;
     int r = serve_question_int(w, "limit", 1, ROWS_MAX, false, &limit, err);
     if (r == 0 && !serve_question_text(w, "sql"))
         r = kymo_err_set(err, -EINVAL, "the parameter sql is missing");
@@ -203,9 +236,7 @@ int op_sql(struct serve_request *q, struct kymo_err *err)
     if (r == 0)
         r = serve_question_json(w, "names", &names, err);
     if (r == 0)
-        r = open_tables(dirs, &db, err);
-    if (r == 0)
-        r = answer(q, db, names, (size_t)limit, err);
+        r = answer(q, dirs, names, (size_t)limit, err);
     json_decref(dirs);
     json_decref(names);
     return r;

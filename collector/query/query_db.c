@@ -167,7 +167,8 @@ static int open_dir(struct query_db *db, const char *dir, char ret_name[static D
 }
 
 /* schema NULL: the main one. */
-static int make_views(struct query_db *db, const char *dir, const char *name, const char *schema, struct kymo_err *err)
+static int make_views(struct query_db *db, const char *dir, const char *name, const char *schema, const char *named,
+                      struct kymo_err *err)
 {
     char text[64];
     int r = 0;
@@ -176,23 +177,24 @@ static int make_views(struct query_db *db, const char *dir, const char *name, co
         r = execute(db, text, err);
     }
     if (r == 0)
-        r = query_views_each(name, create_view, db, err);
+        r = query_views_each(name, named, create_view, db, err);
     if (r == -ENOENT)
         r = kymo_err_set(err, -ENOENT, "%s: no table (NAME.parquet) in this directory", dir);
     return r == 0 && schema ? execute(db, "SET schema = 'main'", err) : r;
 }
 
-static int open_dirs(struct query_db *db, const char *const *dirs, size_t n, bool schemas, struct kymo_err *err)
+static int open_dirs(struct query_db *db, const char *const *dirs, size_t n, bool schemas, const char *named,
+                     struct kymo_err *err)
 {
     char name[DIR_NAME_MAX], schema[32];
     int r = 0;
     for (size_t i = 0; i < n && r == 0; i++) {
         r = open_dir(db, dirs[i], name, err);
         if (r == 0 && i == 0)
-            r = make_views(db, dirs[i], name, NULL, err);
+            r = make_views(db, dirs[i], name, NULL, named, err);
         (void)snprintf(schema, sizeof schema, "p%zu", i + 1);
         if (r == 0 && schemas)
-            r = make_views(db, dirs[i], name, schema, err);
+            r = make_views(db, dirs[i], name, schema, named, err);
     }
     return r;
 }
@@ -205,8 +207,8 @@ static void open_places(struct query_db *db, const char *const *dirs, size_t n)
 
 enum views { VIEWS_NONE, VIEWS_PLAIN, VIEWS_AND_SCHEMAS };
 
-static int open_all(const char *const *dirs, size_t n, enum views views, const struct query_limits *limits,
-                    struct query_db **ret, struct kymo_err *err)
+static int open_all(const char *const *dirs, size_t n, enum views views, const char *named,
+                    const struct query_limits *limits, struct query_db **ret, struct kymo_err *err)
 {
     struct query_db *db KYMO_CLEANUP(query_db_freep) = KYMO_NEW(struct query_db);
     if (!db || !(db->dir_fds = KYMO_NEW_ARRAY(int, n + 1)))
@@ -219,7 +221,7 @@ static int open_all(const char *const *dirs, size_t n, enum views views, const s
     if (r == 0)
         open_places(db, dirs, views == VIEWS_NONE ? n : 0);
     if (r == 0 && views != VIEWS_NONE)
-        r = open_dirs(db, dirs, n, views == VIEWS_AND_SCHEMAS, err);
+        r = open_dirs(db, dirs, n, views == VIEWS_AND_SCHEMAS, named, err);
     if (r == 0)
         r = lock_down(db, err);
     if (r < 0)
@@ -230,15 +232,15 @@ static int open_all(const char *const *dirs, size_t n, enum views views, const s
 
 int query_db_open(const char *dir, const struct query_limits *limits, struct query_db **ret, struct kymo_err *err)
 {
-    return open_all(&dir, 1, VIEWS_PLAIN, limits, ret, err);
+    return open_all(&dir, 1, VIEWS_PLAIN, NULL, limits, ret, err);
 }
 
-int query_db_open_many(const char *const *dirs, size_t n, const struct query_limits *limits, struct query_db **ret,
-                       struct kymo_err *err)
+int query_db_open_many(const char *const *dirs, size_t n, const char *sql, const struct query_limits *limits,
+                       struct query_db **ret, struct kymo_err *err)
 {
     if (n == 0 || n > QUERY_DIRS_MAX)
         return kymo_err_set(err, -EINVAL, "1 to %d directories can be asked at once", QUERY_DIRS_MAX);
-    return open_all(dirs, n, n > 1 ? VIEWS_AND_SCHEMAS : VIEWS_PLAIN, limits, ret, err);
+    return open_all(dirs, n, n > 1 ? VIEWS_AND_SCHEMAS : VIEWS_PLAIN, sql, limits, ret, err);
 }
 
 int query_db_open_places(const char *const *dirs, size_t n, const struct query_limits *limits, struct query_db **ret,
@@ -246,7 +248,7 @@ int query_db_open_places(const char *const *dirs, size_t n, const struct query_l
 {
     if (n > QUERY_PLACES_MAX)
         return kymo_err_set(err, -EINVAL, "at most %d directories can be read at once", QUERY_PLACES_MAX);
-    return open_all(dirs, n, VIEWS_NONE, limits, ret, err);
+    return open_all(dirs, n, VIEWS_NONE, NULL, limits, ret, err);
 }
 
 int query_db_place(const struct query_db *db, size_t i)

@@ -44,9 +44,12 @@ struct query_db;
 /* -ENOENT: no such directory, or no Parquet table in it. */
 int query_db_open(const char *dir, const struct query_limits *limits, struct query_db **ret,
                   struct kymo_err *err) KYMO_MUST_CHECK;
-/* Several: the tables of the first under their names, those of all in schemas p1, p2, ...; one has no schema. */
-int query_db_open_many(const char *const *dirs, size_t n, const struct query_limits *limits, struct query_db **ret,
-                       struct kymo_err *err) KYMO_MUST_CHECK;
+/*
+ * Several: the tables of the first under their names, those of all in schemas p1, p2, ...; one has no schema. sql: only
+ * tables whose names stand in it, which is most of the time that opening takes; NULL: all.
+ */
+int query_db_open_many(const char *const *dirs, size_t n, const char *sql, const struct query_limits *limits,
+                       struct query_db **ret, struct kymo_err *err) KYMO_MUST_CHECK;
 /*
  * Without views, for statements of one's own over files in directories: the files of dirs[i] are below
  * /proc/self/fd/N with N of query_db_place, and nothing else can be read. A directory that cannot be opened is none.

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/alloc.h"
 #include "formats/schema/schema.h"
@@ -175,13 +176,24 @@ static bool has_table(const struct file_list *list, const char *name)
     return false;
 }
 
-static int make_views(const char *dir, const struct file_list *list, struct kymo_buf *sql,
+/* Whether a name of n bytes stands in a text, whatever the case of letters; a text that is NULL has all. */
+static bool is_named(const char *text, const char *name, size_t n)
+{
+    for (; text && *text; text++)
+        if (!strncasecmp(text, name, n))
+            return true;
+    return !text;
+}
+
+static int make_views(const char *dir, const struct file_list *list, const char *named, struct kymo_buf *sql,
                       int (*run)(void *ctx, const char *sql, struct kymo_err *err), void *ctx, struct kymo_err *err)
 {
     int r = 0;
     for (size_t i = 0, end; i < list->n && r == 0; i = end) {
         for (end = i + 1; end < list->n && same_table(&list->files[i], &list->files[end]);)
             end++;
+        if (!is_named(named, list->files[i].name, list->files[i].stem))
+            continue;
         kymo_buf_reset(sql);
         r = view_of_files(sql, dir, &list->files[i], &list->files[end]);
         r = r < 0 ? kymo_err_set(err, r, "%s: the statement for a table is too long", dir)
@@ -189,7 +201,7 @@ static int make_views(const char *dir, const struct file_list *list, struct kymo
     }
     for (int t = 0; t < KYMO_T_MAX && r == 0; t++) {
         const struct kymo_table *table = kymo_schema_table((enum kymo_table_id)t);
-        if (has_table(list, table->name))
+        if (has_table(list, table->name) || !is_named(named, table->name, strlen(table->name)))
             continue;
         kymo_buf_reset(sql);
         r = view_of_nothing(sql, table);
@@ -198,15 +210,15 @@ static int make_views(const char *dir, const struct file_list *list, struct kymo
     return r;
 }
 
-int query_views_each(const char *dir, int (*run)(void *ctx, const char *sql, struct kymo_err *err), void *ctx,
-                     struct kymo_err *err)
+int query_views_each(const char *dir, const char *named, int (*run)(void *ctx, const char *sql, struct kymo_err *err),
+                     void *ctx, struct kymo_err *err)
 {
     struct file_list list = {0};
     struct kymo_buf sql;
     kymo_buf_init(&sql, SQL_MAX);
     int r = list_files(dir, &list, err);
     if (r == 0)
-        r = make_views(dir, &list, &sql, run, ctx, err);
+        r = make_views(dir, &list, named, &sql, run, ctx, err);
     kymo_buf_done(&sql);
     free_files(&list);
     return r;

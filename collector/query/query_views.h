@@ -13,10 +13,11 @@
 
 /*
  * Calls run with one CREATE VIEW statement per table found in dir (Name.parquet, Name_0.parquet ...), then per table of
- * the schema that has no file. -ENOENT when dir holds no table at all.
+ * the schema that has no file. -ENOENT when dir holds no table at all. named: only tables whose names stand in it;
+ * NULL: all.
  */
-int query_views_each(const char *dir, int (*run)(void *ctx, const char *sql, struct kymo_err *err), void *ctx,
-                     struct kymo_err *err) KYMO_MUST_CHECK;
+int query_views_each(const char *dir, const char *named, int (*run)(void *ctx, const char *sql, struct kymo_err *err),
+                     void *ctx, struct kymo_err *err) KYMO_MUST_CHECK;
 
 /* True: a file of a table (Name.parquet, Name_0.parquet ...); *ret_len: of the table's name in it. */
 bool query_views_is_table(const char *file, size_t *ret_len);

@@ -197,3 +197,17 @@ def test_bad_sides(made, server, dirs):
     with pytest.raises(serve_client.Failed) as e:
         server.ask(made[0], "compare", dirs=dirs, names="[]")
     assert e.value.status == 400
+
+
+def test_tables_that_the_text_does_not_name_are_there_too(made, server):
+    """Only tables named in a statement are opened at first: no statement may notice."""
+    count = sql(server, 'SELECT count(*) FROM "Instruction"', made[0])["rows"]
+    hidden = ("SELECT count(*) FROM query_table('Instr' || 'uction')", "SELECT count(*) FROM inSTRUCTION", "WITH x AS (FROM query_table('Instr' || 'uction')) SELECT count(*) FROM x",
+              "SELECT count(*) /* Flow */ FROM main.\"Instruction\"", "SELECT (SELECT count(*) FROM p2.\"Instruction\") * 0 + count(*) FROM p1.\"Instruction\"")
+    for text in hidden:
+        dirs = made if "p2" in text else made[:1]
+        assert sql(server, text, *dirs)["rows"] == count, text
+    names = {row[0] for row in sql(server, "SELECT view_name FROM duckdb_views() WHERE NOT internal", made[0])["rows"]}
+    assert {row[0] for row in sql(server, "SHOW TABLES", made[0])["rows"]} == names and {"Instruction", "Flow", "CcOp"} <= names
+    with pytest.raises(serve_client.Failed, match="Did you mean.*Instruction"):
+        sql(server, "SELECT * FROM Instructoin", made[0])
