@@ -23,6 +23,7 @@
 #include "collector/api_upload.h"
 #include "collector/json_text.h"
 #include "collector/page_files.h"
+#include "collector/source_root.h"
 
 struct args {
     struct kymo_option_list dirs;
@@ -88,7 +89,8 @@ struct view {
     uv_signal_t signals[2];
     struct profile *profiles;
     size_t n, cap;
-    char roots[3][PATH_MAX]; /* of source texts, and of the fleet's tables */
+    char *roots[2]; /* of source texts */
+    char fleet[PATH_MAX];
 };
 
 /* Profiles */
@@ -421,12 +423,12 @@ static int tell_port(const struct view *v, const struct args *args, struct kymo_
 
 static int open_all(struct view *v, const struct args *args, struct kymo_err *err)
 {
-    int r = 0;
-    if (args->framework_root && !(v->query.framework_root = realpath(args->framework_root, v->roots[0])))
-        r = kymo_err_set(err, -errno, "%s: %s", args->framework_root, strerror(errno));
-    if (args->nki_root && !(v->query.nki_root = realpath(args->nki_root, v->roots[1])))
-        r = kymo_err_set(err, -errno, "%s: %s", args->nki_root, strerror(errno));
-    if (args->fleet && !(v->query.fleet = realpath(args->fleet, v->roots[2])))
+    int r = source_root_resolve("--framework-source-root", args->framework_root, &v->roots[0], err);
+    if (r == 0)
+        r = source_root_resolve("--nki-source-root", args->nki_root, &v->roots[1], err);
+    v->query.framework_root = v->roots[0];
+    v->query.nki_root = v->roots[1];
+    if (r == 0 && args->fleet && !(v->query.fleet = realpath(args->fleet, v->fleet)))
         r = kymo_err_set(err, -errno, "%s: %s", args->fleet, strerror(errno));
     for (size_t i = 0; i < args->dirs.n && r == 0; i++)
         r = add_argument(v, args->dirs.items[i], err);
@@ -451,6 +453,8 @@ static void close_all(struct view *v)
     uv_walk(&v->loop, close_handle, NULL);
     (void)uv_run(&v->loop, UV_RUN_DEFAULT);
     page_files_free(v->page);
+    for (size_t i = 0; i < sizeof v->roots / sizeof *v->roots; i++)
+        kymo_free(v->roots[i]);
     for (size_t i = 0; i < v->n; i++) {
         kymo_free(v->profiles[i].name);
         kymo_free(v->profiles[i].dir);

@@ -16,6 +16,7 @@
 #include "collector/api_store.h"
 #include "collector/page_files.h"
 #include "collector/query_pool.h"
+#include "collector/source_root.h"
 #include "collector/upload.h"
 #include "collector/web_store.h"
 
@@ -206,15 +207,14 @@ static int copy_texts(struct web *w, const struct collector_config *v, struct ky
     w->address = kymo_strdup(v->http);
     w->names = KYMO_NEW_ARRAY(char *, v->http_names.n + 1);
     bool whole = w->data_path && w->address && w->names;
-    if (whole && v->framework_root)
-        whole = (w->framework_root = kymo_strdup(v->framework_root)) != NULL;
-    if (whole && v->nki_root)
-        whole = (w->nki_root = kymo_strdup(v->nki_root)) != NULL;
     for (size_t i = 0; whole && i < v->http_names.n; i++, w->n_names += whole)
         whole = (w->names[i] = kymo_strdup(v->http_names.items[i])) != NULL;
     if (!whole)
         return kymo_err_set(err, -ENOMEM, "no memory for the HTTP server");
-    return v->http_token_file ? read_token(v->http_token_file, &w->token, err) : 0;
+    int r = source_root_resolve("framework-source-root", v->framework_root, &w->framework_root, err);
+    if (r == 0)
+        r = source_root_resolve("nki-source-root", v->nki_root, &w->nki_root, err);
+    return r == 0 && v->http_token_file ? read_token(v->http_token_file, &w->token, err) : r;
 }
 
 static void web_freep(struct web **w)

@@ -222,3 +222,35 @@ def test_sql_sources_and_what_users_keep(tables, tmp_path):
     second = View(tmp_path, tables)
     assert ask(second, "GET", f"/api/v1/annotations/{name}")[1]["value"] == mark
     assert second.close() == 0
+
+
+def test_roots_of_source_texts(tables, tmp_path, monkeypatch):
+    """Relative ones are taken from where the server starts; what is no folder ends it, and says which option it is."""
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels" / "attention.py").write_text("text of a model")
+    monkeypatch.setattr(profiles, "BIN", profiles.BIN.resolve())
+    tables = tables.resolve()
+    monkeypatch.chdir(tmp_path)
+    v = View(tmp_path, tables, "--nki-source-root", "kernels", "--framework-source-root", "./kernels/../kernels")
+    name = v.get("/api/v1/profiles")[2]["profiles"][0]["name"]
+    files = v.get(f"/api/v1/profiles/{name}/source")[2]["files"]
+    file = next(f["file"] for f in files if f["kind"] == "framework")
+    (tmp_path / "kernels" / file.split("/")[-1]).write_text("text of a model")
+    status, _, data = v.get(f"/api/v1/profiles/{name}/source?file=" + file.replace("/", "%2F"))
+    assert (status, data["text"]) == (200, "text of a model")
+    assert v.close() == 0
+    for option in ("framework-source-root", "nki-source-root"):
+        for root, why in (("nowhere", "No such file"), ("kernels/attention.py", "Not a directory")):
+            view = [profiles.BIN.resolve() / "kymo", "view", tables, "--http", "127.0.0.1:0", f"--{option}", root]
+            collector = [profiles.BIN.resolve() / "kymo-collector", "--data-path", tmp_path / "store", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0",
+                         "--reserve", "1M", f"--{option}", root]
+            for command in (view, collector):
+                failed = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=30)
+                assert failed.returncode == 1 and f"{option}: {root}: {why}" in failed.stderr
+    relative = [profiles.BIN.resolve() / "kymo-collector", "--data-path", "store", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--reserve", "1M",
+                "--framework-source-root", "kernels"]
+    child = subprocess.Popen([str(part) for part in relative], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert "ready" in child.stdout.readline()
+    child.terminate()
+    assert child.wait(30) == 0
+    child.stdout.close()
