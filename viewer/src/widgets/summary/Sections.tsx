@@ -2,8 +2,8 @@
 
 import { keep, kept } from "../../state/keep";
 import { Store, useStore } from "../../state/store";
-import { Report, Rows } from "./Report";
 import { type Figures, type Section, sectionsOf } from "./categories";
+import { Report, Rows } from "./Report";
 
 const folds = new Store<Record<string, boolean>>(kept("summary.folded", {}));
 folds.watch((value) => keep("summary.folded", value));
