@@ -15,6 +15,7 @@
 #define BUSY_MS 2000
 #define VERSION 1
 #define APPLICATION 0x6b796d76 /* "kymv" */
+#define STEP_NS 1000           /* times of change are multiples of it */
 
 struct viewer_db {
     sqlite3 *db;
@@ -259,6 +260,15 @@ static int trim(struct viewer_db *v, const char *user, enum viewer_kind kind, st
     return sqlite3_step(s) == SQLITE_DONE ? 0 : fail(v, "it cannot be written", err);
 }
 
+/*
+ * Browsers have numbers of 53 bits, which print other digits of a time in nanoseconds than they were given. Of whole
+ * microseconds they keep each; of older items, which have others, they come near.
+ */
+static bool is_seen(int64_t seen, int64_t changed)
+{
+    return changed == 0 ? seen == 0 : seen > changed - STEP_NS && seen < changed + STEP_NS;
+}
+
 static int put(struct viewer_db *v, const char *user, enum viewer_kind kind, const char *key,
                const struct kymo_buf *text, int64_t seen, struct kymo_err *err)
 {
@@ -267,13 +277,13 @@ static int put(struct viewer_db *v, const char *user, enum viewer_kind kind, con
         numbers(v, "SELECT changed_ns FROM items WHERE user=?1 AND kind=?2 AND key=?3", user, kind, key, before, err);
     if (r == 0)
         r = numbers(v, "SELECT max(changed_ns) FROM items WHERE user=?1 AND kind=?2", user, kind, key, newest, err);
-    if (r == 0 && seen >= 0 && seen != before[0])
+    if (r == 0 && seen >= 0 && !is_seen(seen, before[0]))
         r = kymo_err_set(err, -EEXIST, "it was changed meanwhile");
     if (r == 0)
         r = check_room(v, user, kind, key, strlen(key) + text->len, err);
-    int64_t now = (int64_t)kymo_clock_real_ns();
+    int64_t now = (int64_t)kymo_clock_real_ns() / STEP_NS * STEP_NS;
     if (r == 0)
-        r = write_item(v, user, kind, key, text, now > newest[0] ? now : newest[0] + 1, err);
+        r = write_item(v, user, kind, key, text, now > newest[0] ? now : (newest[0] / STEP_NS + 2) * STEP_NS, err);
     return r == 0 && kind == VIEWER_recents ? trim(v, user, kind, err) : r;
 }
 

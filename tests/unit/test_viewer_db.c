@@ -93,6 +93,26 @@ static void test_items(void **state)
     json_decref(item);
 }
 
+/* A browser reads a number as a double, and prints the fewest digits that mean this double. */
+static void test_times_of_browsers(void **state)
+{
+    int64_t changed = 0, last = 0;
+    (void)state;
+    for (int i = 0; i < 200; i++) {
+        char text[40];
+        assert_int_equal(put("ann", VIEWER_folders, "f", "[]", last, &changed), 0);
+        assert_true(changed > last && changed % 1000 == 0);
+        for (int digits = 1; digits <= 17; digits++) {
+            (void)snprintf(text, sizeof text, "%.*e", digits, (double)changed);
+            if (strtod(text, NULL) == (double)changed)
+                break;
+        }
+        last = (int64_t)strtold(text, NULL);
+        assert_int_equal(last, changed);
+    }
+    assert_int_equal(put("ann", VIEWER_folders, "f", "[]", last - 1000, &changed), -EEXIST);
+}
+
 static void test_seen(void **state)
 {
     int64_t first, second, third;
@@ -228,6 +248,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_items, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_seen, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_times_of_browsers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_values, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_hostile, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_limits, set_up, tear_down),

@@ -118,12 +118,12 @@ def stop(process):
         process.kill()
 
 
-def start_view(arguments, scratch):
+def start_view(arguments, scratch, state="/dev/null"):
     """(process, address)"""
     ports = scratch / "ports"
     command = [BIN / "kymo", "view", "--http", "127.0.0.1:0", "--page", PAGES, "--ports-file", ports, *arguments]
-    # Tests begin with nothing kept, and leave nothing: this server has no place for what users keep.
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, "XDG_STATE_HOME": "/dev/null"})
+    # Tests begin with nothing kept, and leave nothing: without a folder this server has no place for what users keep.
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, "XDG_STATE_HOME": str(state)})
     text = wait_for(lambda: ports.exists() and ports.read_text().strip(), "kymo view does not start")
     return process, f"http://127.0.0.1:{text.split('=')[1]}"
 

@@ -87,8 +87,13 @@ export async function getPacked(url: string, signal?: AbortSignal): Promise<Pack
   return decodePacked(await response.arrayBuffer());
 }
 
-export async function sendJson(method: "PUT" | "POST" | "DELETE", url: string, body?: unknown): Promise<Response> {
-  const init: RequestInit = { method };
+export async function sendJson(
+  method: "PUT" | "POST" | "DELETE",
+  url: string,
+  body?: unknown,
+  signal?: AbortSignal,
+): Promise<Response> {
+  const init: RequestInit = signal ? { method, signal } : { method };
   if (body !== undefined) {
     init.body = JSON.stringify(body);
     init.headers = { "content-type": "application/json" };

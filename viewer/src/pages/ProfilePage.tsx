@@ -2,6 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { isAbort } from "../api/client";
+import { noteOpened } from "../manage/shelf";
 import { Annotations } from "../state/annotations";
 import { added } from "../state/layout";
 import { Layouts } from "../state/layouts";
@@ -88,6 +89,7 @@ function useProfile(link: Link, layouts: Layouts): { open: Open | null; error: s
         opened = profile;
         profile.restore(link);
         setState({ open: { profile, annotations: new Annotations(name) }, error: null });
+        void noteOpened(name);
       })
       .catch((error: unknown) => {
         if (!isAbort(error)) setState({ open: null, error: messageOf(error) });

@@ -2,7 +2,7 @@
 
 import { ApiError, request, sendJson } from "../api/client";
 
-export type Kind = "annotations" | "layouts";
+export type Kind = "annotations" | "layouts" | "favourites" | "recents" | "folders" | "tags";
 
 export interface Item<T> {
   key: string;
@@ -28,6 +28,12 @@ export async function loadItem(kind: Kind, key: string): Promise<Item<unknown> |
 
 export async function loadItems(kind: Kind): Promise<Item<unknown>[]> {
   return ((await (await request(url(kind))).json()) as { items: Item<unknown>[] }).items;
+}
+
+/** Keeps a value; with `seen`, only if the item is still as it was then (0: not there). Throws what the server says. */
+export async function putItem<T>(kind: Kind, key: string, value: T, seen?: number): Promise<Item<T>> {
+  const body = seen === undefined ? { value } : { value, seen };
+  return (await (await sendJson("PUT", url(kind, key), body)).json()) as Item<T>;
 }
 
 export async function removeItem(kind: Kind, key: string): Promise<void> {

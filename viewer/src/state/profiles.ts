@@ -11,6 +11,17 @@ export interface ProfileRow {
   job?: string | null;
   host?: string | null;
   rank?: number | null;
+  reason?: string;
+  file_offset?: number;
+  stage?: string;
+  done?: number;
+  total?: number;
+  capture?: string;
+  owner?: string;
+  pinned?: boolean;
+  bytes?: number;
+  received_ns?: number;
+  finished_ns?: number;
 }
 
 export function useProfiles(): { rows: ProfileRow[] | null; error: string | null } {

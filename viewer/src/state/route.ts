@@ -68,6 +68,11 @@ export function compareAddress(profiles: string[], base?: string): string {
   return base ? `${path}?base=${encodeURIComponent(base)}` : path;
 }
 
+/** Where a row of the list leads: one of many ranks has a page of its own. */
+export function openAddress({ name, kind }: { name: string; kind?: string }): string {
+  return kind === "ranks" ? ranksAddress(name) : profileAddress(name);
+}
+
 export function profileAddress(profile: string): string {
   return `#/profile/${encodeURIComponent(profile)}`;
 }

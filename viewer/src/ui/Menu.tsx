@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
 /** A button with a list below it, which closes after a choice, with Escape, and when the focus or a click goes elsewhere. */
-export function Menu({ label, children }: { label: string; children: ComponentChildren }) {
+export function Menu({ label, title, children }: { label: string; title?: string; children: ComponentChildren }) {
   const [open, setOpen] = useState(false);
   const root = useRef<HTMLDivElement>(null);
   useEffect(() => {
@@ -23,8 +23,15 @@ export function Menu({ label, children }: { label: string; children: ComponentCh
   };
   return (
     <div ref={root} class="menu">
-      <button type="button" aria-haspopup="menu" aria-expanded={open} onClick={() => setOpen(!open)}>
-        {label} ▾
+      <button
+        type="button"
+        aria-haspopup="menu"
+        aria-expanded={open}
+        aria-label={title}
+        title={title}
+        onClick={() => setOpen(!open)}
+      >
+        {title ? label : `${label} ▾`}
       </button>
       {open && (
         // biome-ignore lint/a11y/useKeyWithClickEvents: the items are buttons, whose keys click

@@ -1,0 +1,542 @@
+"""The Profile Manager against kymo-collector: uploads, folders, tags, favourites, recents, deleting. What the page does is compared with
+what the server has, and with the tables."""
+
+import base64
+import json
+import re
+import shutil
+import sqlite3
+import subprocess
+import time
+import urllib.request
+
+import duckdb
+import pytest
+from playwright.sync_api import expect
+
+import conftest
+from conftest import BIN, run
+from driver import Viewer
+
+TOKENS = {"ann": "ann-has-a-token-1", "bob": "bob-has-a-token-1"}
+
+
+@pytest.fixture(scope="module")
+def captures(tmp_path_factory):
+    """Two captures as folders, and a store that has two others."""
+    made = tmp_path_factory.mktemp("manage")
+    for name, model in (("alpha", "mlp"), ("beta", "attention"), ("gamma", "mlp"), ("delta", "attention")):
+        folder = made / name
+        folder.mkdir()
+        run(BIN / "kymo-sim", "neff", "--model", model, "--arch", "trn2.48xlarge", "--lnc", "1", "--output", folder / "m.neff")
+        run(BIN / "kymo-sim", "ntff", "--neff", folder / "m.neff", "--lnc", "1", "--vnc", len(name) % 4, "--output", folder / "p.ntff")
+    for name in ("alpha", "beta"):
+        run(BIN / "kymo", "import", "--reserve", "1M", "--capture-id", name, "--data-path", made / "store", made / name)
+    return made
+
+
+class Managed(Viewer):
+    """The page of a collector with a store of its own."""
+
+    def __init__(self, page, base, store):
+        super().__init__(page, base)
+        self.store = store
+
+    def show(self):
+        self.page.goto(self.base)
+        self.page.locator("tr[data-profile]").first.wait_for()
+        return self
+
+    def get(self, path):
+        return json.loads(urllib.request.urlopen(f"{self.base}/api/v1/{path}").read())
+
+    def row(self, part):
+        return self.page.locator("tr[data-profile]", has_text=part)
+
+    def names(self):
+        return self.page.eval_on_selector_all("tr[data-profile]", "rows => rows.map((row) => row.dataset.profile)")
+
+    def check(self, *parts):
+        for part in parts:
+            self.row(part).get_by_label(re.compile("^Select ")).check()
+
+    def act(self, item):
+        self.page.get_by_role("button", name="Actions").click()
+        self.page.get_by_role("menuitem", name=item, exact=True).click()
+
+    def place(self, name):
+        self.page.get_by_role("navigation", name="Places").get_by_role("button", name=re.compile(f"^{name}")).first.click()
+
+    def kept(self, user="local"):
+        """What viewer.db has: {kind: {key: value}}."""
+        db = sqlite3.connect(f"file:{self.store}/viewer.db?mode=ro", uri=True)
+        made = {}
+        for kind, key, value in db.execute("select kind, key, value from items where user = ?", (user,)):
+            made.setdefault(kind, {})[key] = json.loads(value)
+        db.close()
+        return made
+
+
+def start(store, *options):
+    ports = store.parent / "ports"
+    ports.unlink(missing_ok=True)
+    command = [BIN / "kymo-collector", "--data-path", store, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--reserve", "1M",
+               "--ports-file", ports, *options]
+    process = subprocess.Popen([str(part) for part in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    text = conftest.wait_for(lambda: ports.exists() and ports.read_text(), "kymo-collector does not start")
+    return process, "http://127.0.0.1:" + re.search(r"http=(\d+)", text)[1]
+
+
+@pytest.fixture
+def store(captures, tmp_path):
+    shutil.copytree(captures / "store", tmp_path / "store")
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def managed(context, store):
+    process, base = start(store)
+    made = Managed(context.new_page(), base, store)
+    yield made.show()
+    conftest.stop(process)
+    assert made.errors == []
+
+
+def pick(viewer, folder, section="Capture", kind="folder"):
+    viewer.page.get_by_role("button", name="Upload").click()
+    viewer.page.get_by_label(f"{section}: {kind}").set_input_files(folder)
+
+
+def send(viewer):
+    viewer.page.get_by_role("dialog").get_by_role("button", name="Upload").click()
+
+
+def count(folder, table="Instruction"):
+    return duckdb.connect().execute(f"select count(*) from '{folder}/{table}.parquet'").fetchone()[0]
+
+
+def test_a_folder_is_uploaded_and_opened(managed, captures):
+    page = managed.page
+    pick(managed, captures / "delta")
+    page.get_by_label("Name", exact=True).fill("my run")
+    dialog = page.get_by_role("dialog")
+    assert dialog.locator("td.path").all_inner_texts() == ["delta/m.neff", "delta/p.ntff"]
+    page.get_by_label("Source Code: folder").set_input_files(source_folder(captures))
+    assert dialog.get_by_role("cell", name="Source").count() == 1
+    send(managed)
+    card = page.get_by_role("region", name="Upload my run")
+    expect(card.get_by_role("status")).to_have_text("ready", timeout=60000)
+    # The same that kymo-process makes of these files.
+    made = captures / "made"
+    run(BIN / "kymo-process", "--ntff", captures / "delta" / "p.ntff", "--neff", captures / "delta" / "m.neff", "--output", made)
+    (row,) = [p for p in managed.get("profiles")["profiles"] if p.get("job") == "my run"]
+    assert count(row["path"]) == count(made) > 1000 and row["vnc"] == 0
+    expect(managed.row("my run").locator(".state")).to_have_text("ready")
+    card.get_by_role("link").click()
+    page.wait_for_selector(".timeline")
+    managed.settle()
+    low, high = managed.range()
+    assert high - low > 0 and managed.get(f"profiles/{row['name']}/overview")["tables"]["Instruction"] == count(made)
+    # The source text came with it, and the Code Viewer finds it.
+    files = managed.get(f"profiles/{row['name']}/source")["files"]
+    named = next(f["file"] for f in files if f["file"].endswith("attention.py"))
+    assert "text of mine" in managed.get(f"profiles/{row['name']}/source?file={named}")["text"]
+
+
+def source_folder(captures):
+    folder = captures / "code"
+    folder.mkdir(exist_ok=True)
+    (folder / "attention.py").write_text("# text of mine\n" * 200)
+    (folder / ".hidden").write_text("x")
+    return folder
+
+
+def test_files_are_dropped(managed, captures):
+    page = managed.page
+    page.get_by_role("button", name="Upload").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("button", name="Upload")).to_be_disabled()
+    data = base64.b64encode((captures / "gamma" / "p.ntff").read_bytes()).decode()
+    transfer = page.evaluate_handle(
+        """(text) => {
+            const transfer = new DataTransfer();
+            const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+            transfer.items.add(new File([bytes], "dropped.ntff"));
+            transfer.items.add(new File(["x"], "notes.txt"));
+            return transfer;
+        }""",
+        data,
+    )
+    page.get_by_role("region", name="Capture").dispatch_event("drop", {"dataTransfer": transfer})
+    expect(dialog.locator("td.path")).to_have_text(["dropped.ntff", "notes.txt"])
+    page.get_by_label("Remove notes.txt").click()
+    page.get_by_label("Capture: files").set_input_files(captures / "gamma" / "m.neff")
+    send(managed)
+    status = page.get_by_role("region", name="Upload without a name").get_by_role("status")
+    expect(status).to_have_text("ready", timeout=60000)
+    assert [p["state"] for p in managed.get("profiles?job=upload")["profiles"]] == ["ready"]
+
+
+def test_what_cannot_be_a_profile(managed, captures, tmp_path):
+    page = managed.page
+    (tmp_path / "wrong").mkdir()
+    (tmp_path / "wrong" / "notes.txt").write_text("x")
+    pick(managed, tmp_path / "wrong")
+    expect(page.get_by_role("dialog").get_by_text("nothing to make a profile of")).to_be_visible()
+    expect(page.get_by_role("dialog").get_by_role("button", name="Upload")).to_be_disabled()
+    page.keyboard.press("Escape")
+    # A file that is damaged: the reason, and where.
+    bad = bytearray((captures / "gamma" / "p.ntff").read_bytes())
+    bad[4000:4400] = b"\xff" * 400
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "p.ntff").write_bytes(bad)
+    shutil.copy(captures / "gamma" / "m.neff", tmp_path / "bad")
+    pick(managed, tmp_path / "bad")
+    send(managed)
+    expect(page.get_by_role("region", name="Upload without a name").get_by_role("status")).to_have_text("1 of 1 failed", timeout=60000)
+    (row,) = managed.get("profiles?state=failed")["profiles"]
+    expect(managed.row(row["name"]).locator(".state")).to_have_text(f"failed: {row['reason']} (at byte {row['file_offset']} of the file)")
+
+
+def test_an_upload_is_cancelled(managed, captures, tmp_path):
+    page = managed.page
+    (tmp_path / "big").mkdir()
+    (tmp_path / "big" / "p.ntff").write_bytes(b"x" * 9_000_000)
+    held = []
+    page.route("**/uploads/*/files?*", lambda route: held.append(route) if "offset=4194304" in route.request.url else route.continue_())
+    pick(managed, tmp_path / "big")
+    send(managed)
+    card = page.get_by_role("region", name="Upload without a name")
+    expect(card.get_by_label("Progress of big/p.ntff")).to_have_js_property("value", 4194304 / 9_000_000, timeout=30000)
+    assert len(list((managed.store / "uploads").iterdir())) == 1
+    card.get_by_role("button", name="Cancel upload").click()
+    expect(card.get_by_role("status")).to_contain_text("cancelled")
+    conftest.wait_for(lambda: not any((managed.store / "uploads").iterdir()), "the upload stays")
+    assert managed.get("uploads")["uploads"] == []
+
+
+def test_a_broken_connection_is_gone_on_with(managed, captures):
+    page = managed.page
+    broken = []
+
+    def breaks(route):
+        if len(broken) < 2:
+            broken.append(route)
+            route.abort("connectionreset")
+        else:
+            route.continue_()
+
+    page.route("**/uploads/*/files?*", breaks)
+    pick(managed, captures / "gamma")
+    send(managed)
+    expect(page.get_by_role("region", name="Upload without a name").get_by_role("status")).to_have_text("ready", timeout=60000)
+    assert len(broken) == 2
+
+
+def test_folders(managed):
+    page = managed.page
+    page.get_by_role("button", name="New folder").click()
+    page.get_by_label("Name", exact=True).fill("week 48")
+    page.get_by_role("button", name="Create").click()
+    managed.check("alpha")
+    managed.act("Move to folder")
+    page.get_by_role("radio", name="week 48").check()
+    page.get_by_role("button", name="Move", exact=True).click()
+    page.get_by_role("dialog").wait_for(state="detached")
+    (alpha,) = [name for name in managed.names() if "alpha" in name]
+    assert managed.kept()["folders"] == {"week 48": [alpha]}
+    managed.place("week 48")
+    expect(page.locator("tr[data-profile]")).to_have_count(1)
+    assert managed.names() == [alpha]
+    # A name that is there is refused; a new one is followed.
+    page.get_by_role("button", name="New folder").click()
+    page.get_by_label("Name", exact=True).fill("week 48")
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("alert")).to_contain_text("already")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Folder week 48").click()
+    page.get_by_role("menuitem", name="Rename folder").click()
+    page.get_by_label("Name", exact=True).fill("<b>kept</b>")
+    page.get_by_role("button", name="Rename", exact=True).click()
+    expect(page.get_by_role("heading", name="<b>kept</b>")).to_be_visible()
+    assert managed.kept()["folders"] == {"<b>kept</b>": [alpha]}
+    # Moved on, it is in one folder only.
+    managed.act("Move to folder")
+    page.get_by_label("Name of the new folder").fill("other")
+    page.get_by_role("button", name="Move", exact=True).click()
+    page.get_by_role("dialog").wait_for(state="detached")
+    assert managed.kept()["folders"] == {"<b>kept</b>": [], "other": [alpha]}
+    expect(page.get_by_text("Nothing is in this folder.")).to_be_visible()
+    page.reload()
+    managed.place("other")
+    expect(page.locator("tr[data-profile]")).to_have_count(1)
+    page.get_by_role("button", name="Folder other").click()
+    page.get_by_role("menuitem", name="Delete folder").click()
+    expect(page.get_by_role("heading", name="All profiles")).to_be_visible()
+    expect(page.locator("tr[data-profile]")).to_have_count(2)
+    assert managed.kept()["folders"] == {"<b>kept</b>": []}
+
+
+def test_tags_are_filters(managed):
+    page = managed.page
+    managed.check("alpha", "beta")
+    managed.act("Add tag")
+    page.get_by_label("New tag").fill("slow")
+    page.get_by_role("dialog").get_by_role("button", name="Add tag").click()
+    page.get_by_role("checkbox", name="slow").wait_for()
+    page.keyboard.press("Escape")
+    page.get_by_label(re.compile("Select .*beta")).uncheck()
+    managed.act("Add tag")
+    page.get_by_label("New tag").fill("baseline")
+    page.get_by_role("dialog").get_by_role("button", name="Add tag").click()
+    page.get_by_role("checkbox", name="baseline").wait_for()
+    page.keyboard.press("Escape")
+    alpha, beta = sorted(managed.names())
+    assert {tag: sorted(names) for tag, names in managed.kept()["tags"].items()} == {"slow": [alpha, beta], "baseline": [alpha]}
+    chips = page.get_by_role("group", name="Tags")
+    chips.get_by_role("button", name="slow").click()
+    expect(page.locator("tr[data-profile]")).to_have_count(2)
+    chips.get_by_role("button", name="baseline").click()
+    expect(page.locator("tr[data-profile]")).to_have_count(1)
+    assert managed.names() == [alpha]
+    assert managed.row("alpha").locator("button.chip").all_inner_texts() == ["baseline", "slow"]
+    # Taken off again.
+    managed.act("Add tag")
+    page.get_by_role("checkbox", name="baseline").click()  # which shows it when the server has it
+    expect(page.get_by_role("checkbox", name="baseline")).not_to_be_checked()
+    page.keyboard.press("Escape")
+    expect(page.get_by_text("No profile.")).to_be_visible()
+    assert managed.kept()["tags"]["baseline"] == []
+
+
+def test_favourites_and_recents(managed):
+    page = managed.page
+    alpha, beta = sorted(managed.names())
+    page.get_by_label(f"Favourite {beta}").click()
+    expect(page.get_by_label(f"Favourite {beta}")).to_have_attribute("aria-pressed", "true")
+    assert managed.kept()["favourites"] == {beta: True}
+    for name in (beta, alpha):
+        page.get_by_role("link", name=name, exact=True).click()
+        page.wait_for_selector(".timeline")
+        managed.settle()
+        page.locator(".home").click()
+        page.get_by_role("button", name="Actions").wait_for()
+    managed.place("Recent")
+    expect(page.locator("tr[data-profile]")).to_have_count(2)
+    conftest.wait_for(lambda: managed.names() == [alpha, beta], "the newest first")
+    page.reload()
+    managed.place("Favourites")
+    expect(page.locator("tr[data-profile]")).to_have_count(1)
+    assert managed.names() == [beta] and set(managed.kept()["recents"]) == {alpha, beta}
+    page.get_by_label(f"Favourite {beta}").click()
+    expect(page.get_by_text("No profile.")).to_be_visible()
+    assert "favourites" not in managed.kept()
+
+
+def test_links_are_copied(managed, context):
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    managed.check("alpha", "beta")
+    managed.act("Copy link")
+    expect(managed.page.get_by_role("status")).to_have_text("2 links are copied.")
+    links = managed.page.evaluate("navigator.clipboard.readText()").split("\n")
+    assert sorted(links) == sorted(f"{managed.base}/#/profile/{name}" for name in managed.names())
+
+
+def test_profiles_are_deleted(managed):
+    page = managed.page
+    alpha, beta = sorted(managed.names())
+    path = managed.get(f"profiles/{beta}")["path"]
+    page.get_by_label(f"Favourite {beta}").click()
+    managed.check("alpha")
+    managed.act("Pin")
+    expect(managed.row("alpha").get_by_text("pinned")).to_be_visible()
+    managed.check("beta")
+    managed.act("Delete")
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("listitem")).to_have_count(2)
+    # Nothing happens without a yes.
+    dialog.get_by_role("button", name="Cancel").click()
+    assert len(managed.get("profiles")["profiles"]) == 2
+    managed.act("Delete")
+    dialog.get_by_role("button", name="Delete", exact=True).click()
+    expect(dialog.get_by_role("listitem").filter(has_text=alpha)).to_contain_text("is pinned")
+    expect(dialog.get_by_role("listitem").filter(has_text=beta)).to_contain_text("deleted")
+    dialog.get_by_role("button", name="Close", exact=True).last.click()
+    expect(page.locator("tr[data-profile]")).to_have_count(1)
+    assert [p["name"] for p in managed.get("profiles")["profiles"]] == [alpha]
+    assert not (managed.store / path).exists() and not (managed.store / "raw" / "captures" / "beta").exists()
+    assert "favourites" not in managed.kept()
+    managed.act("Unpin")
+    expect(managed.row("alpha").get_by_text("pinned")).to_have_count(0)
+    managed.act("Delete")
+    dialog.get_by_role("button", name="Delete", exact=True).click()
+    expect(page.get_by_text("No profile.")).to_be_visible()
+    assert managed.get("profiles")["profiles"] == []
+
+
+def test_a_profile_is_processed_again(managed):
+    managed.check("beta")
+    before = managed.get("profiles?text=beta")["profiles"][0]["finished_ns"]
+    managed.act("Process again")
+    conftest.wait_for(lambda: managed.get("profiles?text=beta")["profiles"][0].get("finished_ns", 0) > before, "it is not made again")
+    # The row follows by itself.
+    expect(managed.row("beta").locator(".state")).to_have_text("ready", timeout=20000)
+
+
+def test_keys_are_enough(managed):
+    page = managed.page
+    page.get_by_label("Select all").focus()
+    page.keyboard.press("Space")
+    expect(page.get_by_text("2 selected")).to_be_visible()
+    page.get_by_role("button", name="Actions").focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".timeline >> nth=1")
+    assert "#/compare/" in page.url
+
+
+def test_search_sort_and_pages(context, tmp_path):
+    """Of a catalogue with many rows, a page at a time."""
+    store = tmp_path / "store"
+    store.mkdir()
+    filler = subprocess.Popen([BIN / "api-server", "--data-path", store, "--captures", "90"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    filler.stdout.readline()
+    filler.communicate()
+    process, base = start(store, "--no-work")
+    managed = Managed(context.new_page(), base, store)
+    asked = []
+    managed.page.on("request", lambda request: asked.append(request.url))
+    try:
+        managed.show()
+        page = managed.page
+        rows = page.locator("tr[data-profile]")
+        expect(rows).to_have_count(50)
+        seen = managed.names()
+        for _ in range(3):
+            page.get_by_role("button", name="Next").click()
+            conftest.wait_for(lambda: managed.names() and managed.names()[0] not in seen, "the next page does not come")
+            seen += managed.names()
+        expect(page.get_by_role("button", name="Next")).to_be_disabled()
+        all_rows = managed.get("profiles?limit=1000")["profiles"]
+        assert seen == [row["name"] for row in all_rows] and len(seen) == 182
+        assert all("limit=50" in url for url in asked if "/profiles?" in url)
+        page.get_by_role("button", name="Previous").click()
+        conftest.wait_for(lambda: managed.names() == seen[100:150], "the page before does not come")
+        page.get_by_role("button", name="Profile", exact=True).click()
+        by_name = sorted(seen)
+        conftest.wait_for(lambda: managed.names() == by_name[:50], "not in order of names")
+        page.get_by_role("button", name="Profile ▴").click()
+        conftest.wait_for(lambda: managed.names() == by_name[::-1][:50], "not in order of names, the last first")
+        one = seen[77]
+        page.get_by_label("Filter").fill(one.upper())
+        expect(rows).to_have_count(1)
+        assert managed.names() == [one]
+        page.get_by_label("Filter").fill("")
+        page.get_by_label("State").select_option("failed")
+        wanted = sorted((row["name"] for row in all_rows if row["state"] == "failed"), reverse=True)[:50]
+        conftest.wait_for(lambda: managed.names() == wanted, "other than those that failed")
+        page.get_by_label("State").select_option("")
+    finally:
+        conftest.stop(process)
+    assert managed.errors == []
+
+
+def log_in(browser, base, store, user):
+    made = Managed(browser.new_context(viewport={"width": 1600, "height": 1000}).new_page(), base, store)
+    made.page.goto(base)
+    made.page.get_by_label("Token").fill(TOKENS[user])
+    made.page.get_by_role("button", name="Log in").click()
+    made.page.get_by_role("button", name="Actions").wait_for()
+    return made
+
+
+def test_two_users(browser, captures, store, tmp_path):
+    """Each has what is theirs; an upload can be deleted by who brought it."""
+    (tmp_path / "tokens").write_text("".join(f"{user} {token}\n" for user, token in TOKENS.items()))
+    process, base = start(store, "--http-token-file", tmp_path / "tokens")
+    try:
+        ann, bob = (log_in(browser, base, store, user) for user in ("ann", "bob"))
+        alpha, beta = sorted(ann.names())
+        ann.page.get_by_label(f"Favourite {alpha}").click()
+        bob.page.get_by_label(f"Favourite {beta}").click()
+        expect(bob.page.get_by_label(f"Favourite {beta}")).to_have_attribute("aria-pressed", "true")
+        for page in (ann.page, bob.page):
+            page.reload()
+            page.get_by_label(f"Select {alpha}").wait_for()
+        for one, name in ((ann, alpha), (bob, beta)):
+            one.place("Favourites")
+            expect(one.page.locator("tr[data-profile]")).to_have_count(1)
+            assert one.names() == [name]
+        assert ann.kept("ann")["favourites"] == {alpha: True} and bob.kept("bob")["favourites"] == {beta: True}
+        pick(ann, captures / "gamma")
+        send(ann)
+        expect(ann.page.get_by_role("region", name="Upload without a name").get_by_role("status")).to_have_text("ready", timeout=60000)
+        bob.place("All profiles")
+        bob.page.reload()
+        for one, words in ((bob, "was uploaded by ann"), (ann, None)):
+            one.place("All profiles")
+            one.check("upload")
+            one.act("Delete")
+            dialog = one.page.get_by_role("dialog")
+            dialog.get_by_role("button", name="Delete", exact=True).click()
+            if words:
+                expect(dialog.get_by_role("listitem")).to_contain_text(words)
+                dialog.get_by_role("button", name="Close", exact=True).last.click()
+        expect(ann.page.get_by_text("1 profile is deleted.")).to_be_visible(timeout=20000)
+        expect(ann.row("upload")).to_have_count(0)
+        assert ann.errors == bob.errors == []
+    finally:
+        conftest.stop(process)
+
+
+# What is kept by kymo view: its state folder is a real one here.
+
+
+@pytest.fixture
+def state(profiles, tmp_path):
+    """(address, folder of viewer.db)"""
+    process, base = conftest.start_view([profiles], tmp_path, tmp_path / "state")
+    yield base, tmp_path / "state" / "kymo"
+    conftest.stop(process)
+
+
+def test_kymo_view_keeps_and_changes_nothing(context, browser, state):
+    base, folder = state
+    made = Managed(context.new_page(), base, folder).show()
+    page = made.page
+    expect(page.get_by_role("button", name="Upload")).to_be_disabled()
+    assert "kymo view" in page.get_by_role("button", name="Upload").get_attribute("title")
+    made.check("lossy")
+    page.get_by_role("button", name="Actions").click()
+    for item in ("Delete", "Pin", "Process again"):
+        expect(page.get_by_role("menuitem", name=item)).to_be_disabled()
+    page.keyboard.press("Escape")
+    page.get_by_label("Favourite lossy").click()
+    managed_folder(made, "mine", "lossy")
+    # Annotations and layouts of a profile, kept on the server and there for another browser of the same user.
+    made.open("lossy")
+    low, high = made.range()
+    plot = made.plot()
+    page.mouse.click(made.x((low + high) / 2), plot["y"] + plot["height"] - 60, button="right")
+    marks = conftest.wait_for(lambda: made.kept().get("annotations", {}).get("lossy"), "the annotation is not kept")
+    assert len(marks) == 1 and low < marks[0]["ts"] < high
+    other = Managed(browser.new_context(viewport={"width": 1600, "height": 1000}).new_page(), base, folder).show()
+    other.place("mine")
+    expect(other.page.locator("tr[data-profile]")).to_have_count(1)
+    expect(other.page.get_by_label("Favourite lossy")).to_have_attribute("aria-pressed", "true")
+    other.page.get_by_role("link", name="lossy", exact=True).click()
+    other.page.wait_for_selector(".timeline")
+    other.settle()
+    widget = other.add_widget("Annotations")
+    expect(widget.locator("tbody tr")).to_have_count(1)
+    assert set(made.kept()) == {"annotations", "favourites", "folders", "recents"}
+    assert made.errors == other.errors == []
+
+
+def managed_folder(viewer, name, profile):
+    viewer.act("Move to folder")
+    viewer.page.get_by_label("Name of the new folder").fill(name)
+    viewer.page.get_by_role("button", name="Move", exact=True).click()
+    viewer.page.get_by_role("dialog").wait_for(state="detached")
+    assert viewer.kept()["folders"] == {name: [profile]}

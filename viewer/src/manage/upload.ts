@@ -1,0 +1,193 @@
+// One upload: its files go to the server one after another, in pieces, and become profiles there, whose making is followed.
+
+import { ApiError, getJson, query, request, sendJson } from "../api/client";
+import type { ProfileRow } from "../state/profiles";
+import { messageOf, Store } from "../state/store";
+import type { Picked } from "./gather";
+import { isMoving } from "./list";
+
+const PIECE = 4 << 20;
+const TRIES = 5;
+const RETRY_MS = 1000;
+const FOLLOW_MS = 1000;
+
+export interface FileState extends Picked {
+  sent: number;
+  error: string | null;
+}
+
+export interface UploadState {
+  phase: "sending" | "storing" | "processing" | "done" | "failed" | "cancelled";
+  name: string;
+  files: FileState[];
+  bytes: number;
+  sent: number;
+  error: string | null;
+  ignored: string[];
+  profiles: ProfileRow[];
+}
+
+interface Uploaded {
+  capture: string;
+  profiles: string[];
+  ignored: string[];
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+/** Is it worth another try: the connection broke, or the server was busy? */
+function isPassing(error: unknown): boolean {
+  return error instanceof ApiError && (error.status === 0 || error.status === 503 || error.status === 504);
+}
+
+export class Upload {
+  readonly state: Store<UploadState>;
+  private readonly abort = new AbortController();
+  private id: string | null = null;
+
+  constructor(name: string, files: Picked[]) {
+    this.state = new Store<UploadState>({
+      phase: "sending",
+      name,
+      files: files.map((file) => ({ ...file, sent: 0, error: null })),
+      bytes: files.reduce((sum, { file }) => sum + file.size, 0),
+      sent: 0,
+      error: null,
+      ignored: [],
+      profiles: [],
+    });
+  }
+
+  get running(): boolean {
+    const { phase } = this.state.value;
+    return phase === "sending" || phase === "storing";
+  }
+
+  async run(): Promise<void> {
+    try {
+      await this.begin();
+      for (let i = 0; i < this.state.value.files.length; i++) await this.sendFile(i);
+      await this.finish();
+    } catch (error) {
+      await this.giveUp();
+      const cancelled = this.abort.signal.aborted;
+      this.set({ phase: cancelled ? "cancelled" : "failed", error: cancelled ? null : messageOf(error) });
+      return;
+    }
+    await this.follow();
+  }
+
+  /** Nothing is left of it on the server. */
+  cancel(): void {
+    this.abort.abort();
+  }
+
+  private set(change: Partial<UploadState>): void {
+    this.state.set({ ...this.state.value, ...change });
+  }
+
+  private setFile(i: number, change: Partial<FileState>): void {
+    const files = this.state.value.files.map((file, k) => (k === i ? { ...file, ...change } : file));
+    this.set({ files, sent: files.reduce((sum, file) => sum + file.sent, 0) });
+  }
+
+  private async begin(): Promise<void> {
+    const { name, bytes } = this.state.value;
+    const body = name ? { name, bytes } : { bytes };
+    const answer = await sendJson("POST", "api/v1/uploads", body, this.abort.signal);
+    this.id = ((await answer.json()) as { id: string }).id;
+  }
+
+  private async sendFile(i: number): Promise<void> {
+    const { file, path } = this.state.value.files[i]!;
+    try {
+      let at = 0;
+      do {
+        at = await this.sendPiece(i, at);
+        this.setFile(i, { sent: at });
+      } while (at < file.size);
+    } catch (error) {
+      if (!this.abort.signal.aborted) this.setFile(i, { error: messageOf(error) });
+      throw error instanceof ApiError ? error : new Error(`${path} cannot be read: ${messageOf(error)}`);
+    }
+  }
+
+  /** Returns how much of the file is there afterwards. */
+  private async sendPiece(i: number, at: number): Promise<number> {
+    const { file, path, source } = this.state.value.files[i]!;
+    for (let attempt = 1; ; attempt++) {
+      const params = query({ path, size: file.size, offset: at, source: source || null });
+      const body = await file.slice(at, at + PIECE).arrayBuffer();
+      try {
+        const init = { method: "PUT", body, signal: this.abort.signal };
+        const headers = { "content-type": "application/octet-stream" };
+        const answer = await request(`api/v1/uploads/${this.id}/files${params}`, { ...init, headers });
+        return ((await answer.json()) as { received: number }).received;
+      } catch (error) {
+        if (!isPassing(error) || attempt === TRIES) throw error;
+        await pause(RETRY_MS * attempt);
+        const there = await this.received(path, source);
+        if (there > at) return there;
+      }
+    }
+  }
+
+  private async received(path: string, source: boolean): Promise<number> {
+    const { files } = this.state.value;
+    const url = `api/v1/uploads/${this.id}`;
+    const answer = await getJson<{ files: { path: string; received: number }[] }>(url, this.abort.signal);
+    // A source text may have the path of another file: then the piece is sent again from where it began.
+    if (files.filter((file) => file.path === path).length > 1 && source) return 0;
+    return answer.files.find((file) => file.path === path)?.received ?? 0;
+  }
+
+  private async finish(): Promise<void> {
+    this.set({ phase: "storing" });
+    const answer = await sendJson("POST", `api/v1/uploads/${this.id}/finish`, undefined, this.abort.signal);
+    const { profiles, ignored } = (await answer.json()) as Uploaded;
+    this.id = null;
+    this.set({ phase: "processing", ignored, profiles: profiles.map((name) => ({ name, state: "queued" })) });
+  }
+
+  private async giveUp(): Promise<void> {
+    if (this.id === null) return;
+    try {
+      await sendJson("DELETE", `api/v1/uploads/${this.id}`);
+    } catch {
+      // It is removed by itself when nobody goes on with it.
+    }
+  }
+
+  private async follow(): Promise<void> {
+    const names = this.state.value.profiles.map((row) => row.name);
+    while (this.state.value.profiles.some(isMoving)) {
+      await pause(FOLLOW_MS);
+      try {
+        const answer = await sendJson("POST", "api/v1/profiles/find", { names: names.slice(0, 100) });
+        this.set({ profiles: ((await answer.json()) as { profiles: ProfileRow[] }).profiles });
+      } catch (error) {
+        if (!isPassing(error)) {
+          this.set({ phase: "failed", error: messageOf(error) });
+          return;
+        }
+      }
+    }
+    this.set({ phase: "done" });
+  }
+}
+
+/** Uploads of this page, the newest first; they go on while it shows something else. */
+export const uploads = new Store<Upload[]>([]);
+
+export function startUpload(name: string, files: Picked[]): Upload {
+  const upload = new Upload(name, files);
+  uploads.update((list) => [upload, ...list]);
+  void upload.run();
+  return upload;
+}
+
+window.addEventListener("beforeunload", (event) => {
+  if (uploads.value.some((upload) => upload.running)) event.preventDefault();
+});
