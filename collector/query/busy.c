@@ -149,6 +149,15 @@ int busy_add(struct busy *b, const char *key, size_t n, int64_t start, int64_t b
     return 0;
 }
 
+int busy_add_sum(struct busy *b, const char *key, size_t n, int64_t ns, struct kymo_err *err)
+{
+    struct key **bucket = NULL, *k = find(b, key, n, &bucket);
+    int r = k ? 0 : add_key(b, key, n, bucket, &k, err);
+    if (r == 0)
+        k->covered += ns;
+    return r;
+}
+
 int64_t busy_of(struct busy *b, const char *key, size_t n)
 {
     struct key **bucket, *k = find(b, key, n, &bucket);

@@ -23,6 +23,8 @@ void busy_freep(struct busy **b);
 /* start: never before that of an earlier call. -E2BIG: too many keys, or too much is held. */
 int busy_add(struct busy *b, const char *key, size_t n, int64_t start, int64_t begin, int64_t end,
              struct kymo_err *err) KYMO_MUST_CHECK;
+/* Time that is known to be covered beside the intervals. */
+int busy_add_sum(struct busy *b, const char *key, size_t n, int64_t ns, struct kymo_err *err) KYMO_MUST_CHECK;
 /* Nanoseconds inside the window that intervals of this key cover; 0 for one that never came. Nothing may be added then.
  */
 int64_t busy_of(struct busy *b, const char *key, size_t n);

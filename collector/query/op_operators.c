@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "collector/query/op_common.h"
+#include "collector/query/op_parts.h"
 #include "collector/query/serve_ops.h"
 #include "collector/query/serve_tracks.h"
 
@@ -13,6 +13,7 @@
 #define ROWS_MAX 20000
 #define PAGE_SIZE 100
 #define FILTER_MAX 4096
+#define NODE_DEPTH 32 /* segments of paths that WindowSums has nodes for (pipeline/lod/window_subjects.h) */
 #define PATH_MAX_BYTES (1u << 16)
 
 enum kind { KIND_TOP, KIND_FRAMEWORK, KIND_HLO, KIND_OPCODE, KIND_NONE };
@@ -143,14 +144,15 @@ static int read_question(struct operators *o, struct kymo_err *err)
     return 0;
 }
 
-/* Instructions below the parent, with the row of this level that each is in: its kind's letter and its name. */
+/* Instructions below the parent ($4, and $5 its HLO instruction), with the row of this level that each is in: its
+ * kind's letter and its name. */
 #define OPCODE "'o' || engine || ' ' || opcode"
 static const char top[] = "CASE WHEN op = '' THEN 'n' ELSE 'f' || split_part(op, '/', 1) END AS child FROM i",
                   below_path[] =
-                      "CASE WHEN op <> $3 THEN 'f' || split_part(substr(op, length($3::VARCHAR) + 2), '/', 1) WHEN hlo"
-                      " = '' OR hlo = op THEN " OPCODE " ELSE 'h' || hlo END AS child FROM i WHERE (op = $3 AND op <>"
-                      " '') OR starts_with(op, $3 || '/')",
-                  below_hlo[] = OPCODE " AS child FROM i WHERE op = $3 AND hlo = $4",
+                      "CASE WHEN op <> $4 THEN 'f' || split_part(substr(op, length($4::VARCHAR) + 2), '/', 1) WHEN hlo"
+                      " = '' OR hlo = op THEN " OPCODE " ELSE 'h' || hlo END AS child FROM i WHERE (op = $4 AND op <>"
+                      " '') OR starts_with(op, $4 || '/')",
+                  below_hlo[] = OPCODE " AS child FROM i WHERE op = $4 AND hlo = $5",
                   below_none[] = OPCODE " AS child FROM i WHERE op = ''";
 static const char *const children[] = {[KIND_TOP] = top,
                                        [KIND_FRAMEWORK] = below_path,
@@ -158,59 +160,102 @@ static const char *const children[] = {[KIND_TOP] = top,
                                        [KIND_OPCODE] = "'' AS child FROM i WHERE false",
                                        [KIND_NONE] = below_none};
 
-#define BEGUN(name) "sum(" name ") FILTER (start_ts >= $1)::BIGINT AS " name ", "
-#define OF_ENGINE(name, column) "count(*) FILTER (engine = '" name "') AS " column
+/* The same rows as the table of sums has them: nodes of the tree, with the time in which they are busy. */
+#define BUCKETS "start_ts >= $1 AND start_ts < $2"
+#define NODES " AS child, busy_ns FROM k.\"WindowSums\" WHERE " BUCKETS " AND kind = "
+static const char nodes_top[] = "SELECT CASE WHEN operator IS NULL THEN 'n' ELSE 'f' || operator END" NODES
+                                "'operator' AND NOT contains(coalesce(operator, ''), '/')",
+                  nodes_path[] = "SELECT 'f' || substr(operator, length($4::VARCHAR) + 2)" NODES
+                                 "'operator' AND starts_with(operator, $4 || '/') AND NOT contains(substr(operator,"
+                                 " length($4::VARCHAR) + 2), '/') UNION ALL SELECT 'h' || hlo_name" NODES
+                                 "'hlo' AND operator = $4 UNION ALL SELECT " OPCODE NODES
+                                 "'opcode' AND operator = $4 AND hlo_name IS NULL",
+                  nodes_hlo[] = "SELECT " OPCODE NODES "'opcode' AND operator = $4 AND hlo_name = $5",
+                  nodes_none[] = "SELECT " OPCODE NODES "'opcode' AND operator IS NULL";
+static const char *const nodes[] = {[KIND_TOP] = nodes_top,
+                                    [KIND_FRAMEWORK] = nodes_path,
+                                    [KIND_HLO] = nodes_hlo,
+                                    [KIND_OPCODE] = "SELECT '', 0::BIGINT AS busy_ns WHERE false",
+                                    [KIND_NONE] = nodes_none};
 
-/* "WITH c AS (...)", and binds. */
-static int begin(struct operators *o, size_t *n)
+#define BYTES(X)                                                                                                       \
+    X("hbm_read_bytes")                                                                                                \
+    X("hbm_write_bytes")                                                                                               \
+    X("sbuf_read_bytes")                                                                                               \
+    X("sbuf_write_bytes")                                                                                              \
+    X("psum_read_bytes")                                                                                               \
+    X("psum_write_bytes")
+#define BEGUN(name) ", CASE WHEN start_ts >= $1 THEN " name " END AS " name
+#define SUMMED(name) ", " name
+#define COPIED(name) "sum(" name ")::BIGINT AS " name ", "
+#define OF_ENGINE(name, column) "coalesce(sum(n) FILTER (engine = '" name "'), 0)::BIGINT AS " column ", "
+#define COUNTED "($3 OR start_ts >= $1)"
+#define SPILLED                                                                                                        \
+    "CASE WHEN coalesce(spill_save_bytes, spill_reload_bytes) IS NOT NULL THEN coalesce(spill_save_bytes, 0) +"        \
+    " coalesce(spill_reload_bytes, 0) END"
+#define NAMES SERVE_OPERATOR " AS op, coalesce(hlo_name, '') AS hlo, " SERVE_ENGINE " AS engine, coalesce(opcode, '')"
+
+/* Rows that are added up, of instructions and of their sums. */
+static const char of_instructions[] =
+    "SELECT " NAMES " AS opcode, pcore_idx, CASE WHEN " COUNTED " THEN start_ts END AS first, CASE WHEN " COUNTED
+    " THEN end_ts END AS last, " COUNTED "::BIGINT AS n, " OP_PART " AS part, " OP_WAIT " AS wait, " OP_SHARE
+    " * raw_flops AS hardware, " OP_SHARE
+    " * flops_transpose AS moved" BYTES(BEGUN) ", CASE WHEN start_ts >= $1 THEN " SPILLED
+                                               " END AS spill_bytes FROM k.\"Instruction\" WHERE " OP_INSIDE;
+static const char of_sums[] =
+    "SELECT coalesce(operator, '') AS op, coalesce(hlo_name, '') AS hlo, engine, opcode, pcore_idx, first_ts AS first,"
+    " last_ts AS last, event_count AS n, time_ns AS part, wait_ns AS wait, raw_flops AS hardware, flops_transpose AS"
+    " moved" BYTES(SUMMED) ", " SPILLED " AS spill_bytes FROM k.\"WindowSums\" WHERE kind = 'operation' AND " BUCKETS;
+
+static size_t bind_parent(struct operators *o)
 {
-    kymo_buf_reset(&o->text);
-    *n = 0;
-    o->binds[(*n)++] = SQL_INT(o->w.from);
-    o->binds[(*n)++] = SQL_INT(o->w.to);
+    size_t n = 0;
     if (o->kind == KIND_FRAMEWORK || o->kind == KIND_HLO)
-        o->binds[(*n)++] = SQL_TEXT(o->path);
+        o->binds[n++] = SQL_TEXT(o->path);
     if (o->kind == KIND_HLO)
-        o->binds[(*n)++] = SQL_TEXT(o->hlo);
-    int r = kymo_buf_printf(&o->text, "%s",
-                            "WITH i AS (SELECT *, " SERVE_OPERATOR " AS op, coalesce(hlo_name, '') AS hlo FROM (SELECT"
-                            " * REPLACE (" SERVE_ENGINE " AS engine, coalesce(opcode, '') AS opcode) FROM"
-                            " k.\"Instruction\" WHERE " OP_INSIDE ")), c AS (SELECT *, ");
-    return r < 0 ? r : kymo_buf_printf(&o->text, "%s) ", children[o->kind]);
+        o->binds[n++] = SQL_TEXT(o->hlo);
+    return n;
+}
+
+/* "WITH i AS (...), c AS (...) ": all parts of the window. */
+static int add_children(struct operators *o)
+{
+    struct op_parts p;
+    const char *between = "WITH i AS (";
+    int r = 0;
+    op_parts_make(serve_dir_of(o->q), SERVE_SUMS_INSTRUCTIONS, &o->w, &p);
+    kymo_buf_reset(&o->text);
+    for (size_t i = 0; i < p.n && r == 0; i++, between = " UNION ALL ") {
+        r = kymo_buf_printf(&o->text, "%s", between);
+        if (r == 0)
+            r = op_parts_text(&o->text, of_instructions, p.pieces[i].from, p.pieces[i].to, p.pieces[i].first);
+    }
+    if (r == 0 && p.from < p.to) {
+        r = kymo_buf_printf(&o->text, "%s", between);
+        if (r == 0)
+            r = op_parts_text(&o->text, of_sums, p.from, p.to, false);
+    }
+    if (r == 0)
+        r = kymo_buf_printf(&o->text, "), c AS (SELECT *, ");
+    if (r == 0)
+        r = op_parts_text(&o->text, children[o->kind], 0, 0, false);
+    return r < 0 ? r : kymo_buf_printf(&o->text, ") ");
 }
 
 static int read_rows(struct operators *o, struct kymo_err *err)
 {
-    size_t n;
-    int r = begin(o, &n);
+    size_t n = bind_parent(o);
+    int r = add_children(o);
     if (r == 0)
         r = kymo_buf_printf(
             &o->text, "%s",
-            "SELECT child, min(start_ts) AS start_ts, max(end_ts) AS end_ts, count(*) AS instructions, sum(" OP_PART
-            ")::BIGINT AS time_ns, sum(" OP_WAIT ")::BIGINT AS wait_ns, TRY_CAST(round(sum(" OP_SHARE
-            " * raw_flops)) AS BIGINT) AS hardware_flops, TRY_CAST(round(sum(" OP_SHARE
-            " * flops_transpose)) AS BIGINT) AS transpose_flops, " BEGUN("hbm_read_bytes") BEGUN("hbm_write_bytes")
-                BEGUN("sbuf_read_bytes") BEGUN("sbuf_write_bytes") BEGUN("psum_read_bytes") BEGUN(
-                    "psum_write_bytes") "(sum(coalesce(spill_save_bytes, 0) + coalesce(spill_reload_bytes, 0)) "
-                                        "FILTER (start_ts >= $1 AND"
-                                        " coalesce(spill_save_bytes, spill_reload_bytes) IS NOT NULL))::BIGINT AS "
-                                        "spill_bytes, " OF_ENGINE("Tensor", "tensor") ", " OF_ENGINE(
-                                            "Vector",
-                                            "vecto"
-                                            "r") ", " OF_ENGINE("Scalar",
-                                                                "scalar") ", " OF_ENGINE("GpSimd",
-                                                                                         "gpsimd") ", " OF_ENGINE("Syn"
-                                                                                                                  "c",
-                                                                                                                  "syn"
-                                                                                                                  "c") ", CASE WHEN "
-                                                                                                                       "min(pcore_idx)"
-                                                                                                                       " <> "
-                                                                                                                       "max(pcore_idx)"
-                                                                                                                       " THEN 2 ELSE "
-                                                                                                                       "1 END AS "
-                                                                                                                       "cores FROM c "
-                                                                                                                       "GROUP BY "
-                                                                                                                       "child");
+            "SELECT child, min(first) AS start_ts, max(last) AS end_ts, sum(n)::BIGINT AS instructions,"
+            " sum(part)::BIGINT AS time_ns, sum(wait)::BIGINT AS wait_ns, TRY_CAST(round(sum(hardware)) AS BIGINT) AS"
+            " hardware_flops, TRY_CAST(round(sum(moved)) AS BIGINT) AS transpose_flops, " BYTES(COPIED)
+                COPIED("spill_bytes") OF_ENGINE("Tensor", "tensor") OF_ENGINE("Vector", "vector")
+                    OF_ENGINE("Scalar", "scalar") OF_ENGINE("GpSimd", "gpsimd")
+                        OF_ENGINE("Sync", "sync") "CASE WHEN min(pcore_idx) <> max(pcore_idx) THEN 2 ELSE 1 END AS "
+                                                  "cores FROM c GROUP BY child");
     if (r == 0 && o->filter) {
         o->binds[n++] = SQL_TEXT(o->filter);
         r = kymo_buf_printf(&o->text,
@@ -225,14 +270,32 @@ static int read_rows(struct operators *o, struct kymo_err *err)
                                &o->truncated, err);
 }
 
-static int read_busy(struct operators *o, struct busy *busy, struct kymo_err *err)
+/* Whether the sums have a node for each row below the parent. */
+static bool has_nodes(const struct operators *o)
 {
-    size_t n;
-    int r = begin(o, &n);
-    if (r == 0)
-        r = kymo_buf_printf(&o->text, "%s", "SELECT child, start_ts, " OP_BEGIN ", end_ts FROM c");
-    return r < 0 ? kymo_err_set(err, r, "no memory for a statement")
-                 : op_busy_read(o->q, (const char *)o->text.data, o->binds, n, busy, err);
+    size_t depth = 1;
+    for (const char *at = o->kind == KIND_FRAMEWORK ? o->path : ""; *at; at++)
+        depth += *at == '/';
+    return depth < NODE_DEPTH;
+}
+
+static int read_busy(struct operators *o, struct op_active *active, struct kymo_err *err)
+{
+    struct op_parts p;
+    char *sums KYMO_FREE = kymo_asprintf("SELECT child, sum(busy_ns)::BIGINT FROM (%s) GROUP BY child", nodes[o->kind]);
+    op_parts_make(serve_dir_of(o->q), has_nodes(o) ? SERVE_SUMS_INSTRUCTIONS : SERVE_SUMS_MAX, &o->w, &p);
+    int r = op_active_open(&p, active, err);
+    if (r < 0)
+        return r;
+    size_t n = bind_parent(o);
+    kymo_buf_reset(&o->text);
+    r = kymo_buf_printf(&o->text,
+                        "WITH i AS (SELECT " NAMES " AS opcode, start_ts, " OP_BEGIN
+                        " AS begin_ts, end_ts FROM k.\"Instruction\" WHERE " OP_INSIDE
+                        "), c AS (SELECT *, %s) SELECT child, start_ts, begin_ts, end_ts FROM c",
+                        children[o->kind]);
+    return r < 0 || !sums ? kymo_err_set(err, -ENOMEM, "no memory for a statement")
+                          : op_active_read(o->q, &p, (const char *)o->text.data, sums, o->binds, n, active, err);
 }
 
 static void put(json_t *row, const char *name, json_t *value)
@@ -279,7 +342,7 @@ static void put_rates(const struct operators *o, json_t *row, const json_t *from
     put(row, "hfu_percent", flops > 0 ? percent(flops, could) : json_null());
 }
 
-static json_t *make_row(const struct operators *o, const json_t *from, struct busy *busy)
+static json_t *make_row(const struct operators *o, const json_t *from, struct op_active *active)
 {
     const json_t *child = json_object_get(from, "child");
     const char *text = json_string_value(child);
@@ -287,7 +350,7 @@ static json_t *make_row(const struct operators *o, const json_t *from, struct bu
     put_names(o, row, text ? text : "");
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
         put(row, figures[i], json_incref(json_object_get(from, figures[i])));
-    put_rates(o, row, from, text ? busy_of(busy, text, json_string_length(child)) : 0);
+    put_rates(o, row, from, text ? op_active_of(active, text, json_string_length(child)) : 0);
     return row;
 }
 
@@ -320,13 +383,13 @@ static int compare(const void *x, const void *y, void *ctx)
 }
 
 /* The page's rows, sorted; takes the rows as they were read. */
-static json_t *make_page(struct operators *o, struct busy *busy)
+static json_t *make_page(struct operators *o, struct op_active *active)
 {
     size_t n = json_array_size(o->rows);
     struct place *places KYMO_FREE = KYMO_NEW_ARRAY(struct place, n + 1);
     json_t *page = json_array();
     for (size_t i = 0; places && i < n; i++)
-        places[i] = (struct place){make_row(o, json_array_get(o->rows, i), busy), i};
+        places[i] = (struct place){make_row(o, json_array_get(o->rows, i), active), i};
     if (places && n)
         qsort_r(places, n, sizeof *places, compare, o);
     for (size_t i = 0; places && i < n; i++) {
@@ -339,9 +402,9 @@ static json_t *make_page(struct operators *o, struct busy *busy)
     return page;
 }
 
-static int answer(struct operators *o, struct busy *busy, struct kymo_err *err)
+static int answer(struct operators *o, struct op_active *active, struct kymo_err *err)
 {
-    json_t *body = json_object(), *page = make_page(o, busy);
+    json_t *body = json_object(), *page = make_page(o, active);
     put(body, "parent", o->parent ? json_string(o->parent) : json_null());
     put(body, "from", json_integer(o->w.from));
     put(body, "to", json_integer(o->w.to));
@@ -356,19 +419,17 @@ static int answer(struct operators *o, struct busy *busy, struct kymo_err *err)
 int op_operators(struct serve_request *q, struct kymo_err *err)
 {
     struct operators o = {.q = q};
-    struct busy *busy KYMO_CLEANUP(busy_freep) = NULL;
+    struct op_active active KYMO_CLEANUP(op_active_done) = {0};
     kymo_buf_init(&o.text, SQL_MAX);
     int r = read_question(&o, err);
-    if (r == 0 && !(busy = busy_new(o.w.from, o.w.to)))
-        r = kymo_err_set(err, -ENOMEM, "no memory for operators");
     if (r == 0)
         r = op_peak_read(q, &o.peak, err);
     if (r == 0)
         r = read_rows(&o, err);
     if (r == 0 && json_array_size(o.rows))
-        r = read_busy(&o, busy, err);
+        r = read_busy(&o, &active, err);
     if (r == 0)
-        r = answer(&o, busy, err);
+        r = answer(&o, &active, err);
     json_decref(o.rows);
     kymo_buf_done(&o.text);
     kymo_free(o.path);

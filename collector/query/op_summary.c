@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "collector/query/op_common.h"
+#include "collector/query/op_parts.h"
 #include "collector/query/serve_ops.h"
 #include "collector/query/serve_tracks.h"
 
@@ -35,7 +35,7 @@ static int choose(struct summary *s, struct kymo_err *err)
     const char *tracks = serve_question_text(serve_question_of(s->q), "tracks");
     s->box = tracks != NULL;
     s->chosen = KYMO_NEW_ARRAY(const struct serve_track *, s->dir->n_tracks + 1);
-    s->binds = KYMO_NEW_ARRAY(struct sql_bind, 2 * s->dir->n_tracks + 2);
+    s->binds = KYMO_NEW_ARRAY(struct sql_bind, 2 * s->dir->n_tracks + 4);
     if (!s->chosen || !s->binds)
         return kymo_err_set(err, -ENOMEM, "no memory for tracks");
     for (size_t i = 0; s->box && i < s->dir->n_tracks; i++)
@@ -59,10 +59,10 @@ static void begin(struct summary *s)
     s->n_binds = 2;
 }
 
-/* The condition of events of this kind, behind WHERE. */
-static int add_condition(struct summary *s, enum serve_kind kind)
+/* " AND COLUMN IN (...)" with the tracks of this kind that a box has. */
+static int add_tracks(struct summary *s, enum serve_kind kind, const char *column)
 {
-    int r = kymo_buf_printf(&s->text, "%s%s", OP_INSIDE, s->box ? " AND track IN (NULL" : "");
+    int r = s->box ? kymo_buf_printf(&s->text, " AND %s IN (NULL", column) : 0;
     for (size_t i = 0; i < s->n_chosen && r == 0; i++) {
         if (s->chosen[i]->kind != kind)
             continue;
@@ -70,6 +70,13 @@ static int add_condition(struct summary *s, enum serve_kind kind)
         r = kymo_buf_printf(&s->text, ", $%zu", s->n_binds);
     }
     return r == 0 && s->box ? kymo_buf_printf(&s->text, ")") : r;
+}
+
+/* The condition of events of this kind, behind WHERE. */
+static int add_condition(struct summary *s, enum serve_kind kind)
+{
+    int r = kymo_buf_printf(&s->text, "%s", OP_INSIDE);
+    return r < 0 ? r : add_tracks(s, kind, "track");
 }
 
 /* "(SELECT ...)": instructions of the window, of both kinds of tracks where a box has both. */
@@ -87,6 +94,44 @@ static int add_instructions(struct summary *s)
         between = " UNION ALL ";
     }
     return r < 0 ? r : kymo_buf_printf(&s->text, ")");
+}
+
+/*
+ * Rows of a statement that are added up: each of the parts of the window has its own, of the same columns. events and
+ * sums end behind a WHERE, with $1 to $3 as op_parts_text has them; sums has the tracks in this column.
+ */
+struct source {
+    enum serve_kind kind;
+    const char *events, *sums, *column;
+};
+
+static int add_source(struct summary *s, const struct op_parts *p, const struct source *source, const char **between)
+{
+    int r = 0;
+    for (size_t i = 0; i < p->n && r == 0; i++) {
+        const struct op_piece *one = &p->pieces[i];
+        r = kymo_buf_printf(&s->text, "%s", *between);
+        if (r == 0)
+            r = op_parts_text(&s->text, source->events, one->from, one->to, one->first);
+        if (r == 0)
+            r = add_tracks(s, source->kind, "track");
+        *between = " UNION ALL ";
+    }
+    if (r == 0 && p->from < p->to) {
+        r = kymo_buf_printf(&s->text, "%s", *between);
+        if (r == 0)
+            r = op_parts_text(&s->text, source->sums, p->from, p->to, false);
+        if (r == 0)
+            r = add_tracks(s, source->kind, source->column);
+        *between = " UNION ALL ";
+    }
+    return r;
+}
+
+static void begin_sums(struct summary *s)
+{
+    kymo_buf_reset(&s->text);
+    s->n_binds = 0;
 }
 
 static bool has_instructions(const struct summary *s)
@@ -142,33 +187,53 @@ static void put_active(const struct summary *s, json_t *row, int64_t ns)
     X("spill_save_bytes")                                                                                              \
     X("spill_reload_bytes")
 #define BEGUN(name) ", CASE WHEN start_ts >= $1 THEN " name " END AS " name
+#define SUMMED(name) ", " name
 #define NAME(name) name,
 static const char *const byte_columns[] = {BYTES(NAME)};
 
-/* One pass over the table for all that is told of instructions. */
+#define COUNTED "($3 OR start_ts >= $1)"
+#define BUCKETS "start_ts >= $1 AND start_ts < $2"
+#define INSTRUCTIONS_FROM                                                                                              \
+    "SELECT " SERVE_ENGINE " AS engine, pcore_idx AS pcore, coalesce(opcode, '') AS opcode, " SERVE_OPERATOR           \
+    " AS operator, " COUNTED "::BIGINT AS instructions, " OP_PART " AS part, " OP_WAIT " AS wait, " OP_SHARE           \
+    " * raw_flops AS hardware, " OP_SHARE " * flops_transpose AS moved" BYTES(BEGUN) " FROM k.row_"
+#define INSTRUCTION_SUMS                                                                                               \
+    "SELECT engine, pcore_idx AS pcore, opcode, coalesce(operator, '') AS operator, event_count AS instructions,"      \
+    " time_ns AS part, wait_ns AS wait, raw_flops AS hardware, flops_transpose AS moved" BYTES(                        \
+        SUMMED) " FROM k.\"WindowSums\" WHERE kind = 'operation' AND " BUCKETS
+
+/* One pass for all that is told of instructions. */
 static int read_instructions(struct summary *s, json_t **ret, struct kymo_err *err)
 {
-    begin(s);
-    int r = kymo_buf_printf(&s->text, "%s",
-                            "WITH i AS (SELECT " SERVE_ENGINE " AS engine, pcore_idx AS pcore, coalesce(opcode, '') AS"
-                            " opcode, " SERVE_OPERATOR " AS operator, " OP_PART " AS part, " OP_WAIT
-                            " AS wait, " OP_SHARE " AS share, raw_flops, flops_transpose" BYTES(BEGUN) " FROM ");
-    if (r == 0)
-        r = add_instructions(s);
+    static const struct source sources[] = {
+        {SERVE_KIND_instruction, INSTRUCTIONS_FROM "instruction WHERE " OP_INSIDE, INSTRUCTION_SUMS, "timeline_track"},
+        {SERVE_KIND_instruction_split, INSTRUCTIONS_FROM "instruction_split WHERE " OP_INSIDE, INSTRUCTION_SUMS,
+         "split_track"}};
+    struct op_parts p;
+    const char *between = "WITH i AS (";
+    int r = 0;
+    op_parts_make(s->dir, SERVE_SUMS_INSTRUCTIONS, &s->w, &p);
+    begin_sums(s);
+    for (size_t i = 0; i < 2 && r == 0; i++)
+        if (s->box ? s->of_kind[sources[i].kind] > 0 : i == 0)
+            r = add_source(s, &p, &sources[i], &between);
     if (r == 0)
         r = kymo_buf_printf(
             &s->text, "%s",
-            "), g AS (SELECT grouping(engine, pcore, opcode, operator)::BIGINT AS kind, engine, pcore, opcode,"
-            " operator, count(*) AS instructions, sum(part)::BIGINT AS time_ns, sum(wait)::BIGINT AS wait_ns,"
-            " TRY_CAST(round(sum(share * raw_flops)) AS BIGINT) AS hardware_flops,"
-            " TRY_CAST(round(sum(share * flops_transpose)) AS BIGINT) AS transpose_flops" BYTES(
-                COPIED) " FROM i GROUP BY GROUPING SETS ((engine, pcore), (engine, opcode), (operator), ())) SELECT * "
-                        "FROM g"
-                        " QUALIFY kind IN (3, 15) OR row_number() OVER (PARTITION BY kind ORDER BY time_ns DESC, "
-                        "engine, opcode,"
-                        " operator) <= " TOP
-                        " ORDER BY kind, CASE WHEN kind = 3 THEN pcore END, CASE WHEN kind <> 3 THEN -time_ns"
-                        " END, engine, opcode, operator");
+            "), o AS (SELECT engine, pcore, opcode, operator, sum(instructions) AS instructions, sum(part) AS part,"
+            " sum(wait) AS wait, sum(hardware) AS hardware, sum(moved) AS moved" BYTES(
+                COPIED) " FROM i GROUP BY engine, pcore, opcode, operator), g AS (SELECT grouping(engine, pcore, "
+                        "opcode, operator)::BIGINT AS kind, engine, pcore, opcode, operator,"
+                        " coalesce(sum(instructions), 0)::BIGINT AS instructions, sum(part)::BIGINT AS time_ns,"
+                        " sum(wait)::BIGINT AS wait_ns, TRY_CAST(round(sum(hardware)) AS BIGINT) AS hardware_flops,"
+                        " TRY_CAST(round(sum(moved)) AS BIGINT) AS transpose_flops" BYTES(
+                            COPIED) " FROM o GROUP BY GROUPING SETS ((engine, pcore), (engine, opcode), (operator), "
+                                    "())) SELECT * FROM g"
+                                    " QUALIFY kind IN (3, 15) OR row_number() OVER (PARTITION BY kind ORDER BY "
+                                    "time_ns DESC, engine, opcode,"
+                                    " operator) <= " TOP
+                                    " ORDER BY kind, CASE WHEN kind = 3 THEN pcore END, CASE WHEN kind <> 3 THEN "
+                                    "-time_ns END, engine, opcode, operator");
     return rows_of(s, r, ROWS_MAX, ret, err);
 }
 
@@ -208,24 +273,63 @@ static int put_totals(struct summary *s, const json_t *row)
     return 0;
 }
 
-/* ActiveTime has what an engine's instructions cover, merged already; boxes may have a part of an engine only. */
-static int read_active(struct summary *s, struct busy *busy, struct kymo_err *err)
+static bool is_chosen(const struct summary *s, const struct serve_track *t)
 {
-    int r;
-    begin(s);
-    if (!s->box && op_has_table(s->q, "ActiveTime")) {
-        r = kymo_buf_printf(&s->text, "%s",
-                            "SELECT " SERVE_ENGINE " || ' ' || coalesce(pcore_idx, -1), start_ts, start_ts, end_ts FROM"
-                            " k.\"ActiveTime\" WHERE end_ts >= $1 AND start_ts < $2");
-        return busy_of_rows(s, r, busy, err);
+    for (size_t i = 0; i < s->n_chosen; i++)
+        if (s->chosen[i] == t)
+            return true;
+    return false;
+}
+
+/* Whether a box has all that an engine does, on its tracks joined or apart. The matrix track stands in both. */
+static bool has_engine(const struct summary *s, const struct serve_track *of)
+{
+    bool joined = true, apart = s->dir->has_split;
+    for (size_t i = 0; i < s->dir->n_tracks; i++) {
+        const struct serve_track *t = &s->dir->tracks[i];
+        bool mine = t->engine && of->engine && !strcmp(t->engine, of->engine) && t->pcore == of->pcore;
+        if (!mine || !t->events || is_chosen(s, t))
+            continue;
+        joined &= t->kind != SERVE_KIND_instruction;
+        apart &= t->kind != SERVE_KIND_instruction_split && t->split;
     }
+    return joined || apart;
+}
+
+static bool has_whole_engines(const struct summary *s)
+{
+    for (size_t i = 0; i < s->n_chosen; i++)
+        if ((s->chosen[i]->kind == SERVE_KIND_instruction || s->chosen[i]->kind == SERVE_KIND_instruction_split) &&
+            !has_engine(s, s->chosen[i]))
+            return false;
+    return true;
+}
+
+/* ActiveTime has what an engine's instructions cover, merged already; boxes may have a part of an engine only. */
+static int read_active(struct summary *s, struct op_active *active, struct kymo_err *err)
+{
+    static const char of_engines[] =
+        "SELECT " SERVE_ENGINE " || ' ' || coalesce(pcore_idx, -1), start_ts, start_ts, end_ts FROM"
+        " k.\"ActiveTime\" WHERE end_ts >= $1 AND start_ts < $2",
+                      sums[] = "SELECT engine || ' ' || pcore_idx, sum(busy_ns)::BIGINT FROM k.\"WindowSums\" WHERE"
+                               " kind = 'engine' AND " BUCKETS " GROUP BY ALL";
+    struct op_parts p = {.n = 1, .pieces = {{s->w.from, s->w.to, true}}};
+    if (op_has_table(s->q, "ActiveTime") && has_whole_engines(s)) {
+        op_parts_make(s->dir, SERVE_SUMS_INSTRUCTIONS, &s->w, &p);
+        int r = op_active_open(&p, active, err);
+        return r < 0 ? r : op_active_read(s->q, &p, of_engines, sums, NULL, 0, active, err);
+    }
+    int r = op_active_open(&p, active, err);
+    if (r < 0)
+        return r;
+    begin(s);
     r = kymo_buf_printf(&s->text, "%s",
                         "SELECT " SERVE_ENGINE " || ' ' || coalesce(pcore_idx, -1), start_ts, " OP_BEGIN
                         ", end_ts FROM ");
-    return busy_of_rows(s, r < 0 ? r : add_instructions(s), busy, err);
+    return busy_of_rows(s, r < 0 ? r : add_instructions(s), active->pieces[0], err);
 }
 
-static int put_engine(struct summary *s, struct busy *busy, json_t *list, const json_t *row)
+static int put_engine(struct summary *s, struct op_active *active, json_t *list, const json_t *row)
 {
     static const char *const names[] = {"engine", "pcore", "instructions", "time_ns"};
     char key[128];
@@ -233,7 +337,7 @@ static int put_engine(struct summary *s, struct busy *busy, json_t *list, const 
     json_t *o = copy(row, names, sizeof names / sizeof *names);
     int n = snprintf(key, sizeof key, "%.100s %lld", json_string_value(json_object_get(row, "engine")),
                      json_is_integer(pcore) ? (long long)json_integer_value(pcore) : -1LL);
-    put_active(s, o, busy_of(busy, key, (size_t)n));
+    put_active(s, o, op_active_of(active, key, (size_t)n));
     put(o, "wait_ns", field(row, "wait_ns"));
     put_flops(s, o, row, false);
     return json_array_append_new(list, o);
@@ -245,14 +349,14 @@ static int put_instructions(struct summary *s, struct kymo_err *err)
                                                                                              "operator", "instructions",
                                                                                              "time_ns"};
     json_t *rows = NULL, *engines = json_array(), *opcodes = json_array(), *operators = json_array();
-    struct busy *busy KYMO_CLEANUP(busy_freep) = busy_new(s->w.from, s->w.to);
-    int r = busy ? read_instructions(s, &rows, err) : kymo_err_set(err, -ENOMEM, "no memory for a summary");
+    struct op_active active KYMO_CLEANUP(op_active_done) = {0};
+    int r = read_instructions(s, &rows, err);
     if (r == 0)
-        r = read_active(s, busy, err);
+        r = read_active(s, &active, err);
     for (size_t i = 0; r == 0 && i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);
         json_int_t set = json_integer_value(json_object_get(row, "kind"));
-        int added = set == SET_ENGINE     ? put_engine(s, busy, engines, row)
+        int added = set == SET_ENGINE     ? put_engine(s, &active, engines, row)
                     : set == SET_OPCODE   ? json_array_append_new(opcodes, copy(row, opcode, 4))
                     : set == SET_OPERATOR ? json_array_append_new(operators, copy(row, operator, 3))
                                           : put_totals(s, row);
@@ -266,22 +370,53 @@ static int put_instructions(struct summary *s, struct kymo_err *err)
     return r;
 }
 
-/* Why they waited. */
+/* Why they waited. Of a box, those of its tracks; WaitCause names instructions alone. */
+#define WAITS_FROM                                                                                                     \
+    "SELECT dependency_type, " COUNTED "::BIGINT AS count, " OP_PART " AS wait_ns, CASE WHEN start_ts >= $1 THEN "     \
+    "cost_ns END AS cost_ns FROM "
+#define WAIT_SUMS                                                                                                      \
+    "SELECT dependency_type, event_count AS count, wait_ns, CASE WHEN event_count > 0 THEN cost_ns END AS cost_ns "    \
+    "FROM k.\"WaitSums\" WHERE " BUCKETS
+#define WAITS_ON(kind)                                                                                                 \
+    WAITS_FROM "(SELECT w.*, i.track FROM k.\"WaitCause\" w, k.row_" kind " i WHERE w.instruction_id = i.id AND"       \
+               " w.start_ts < $2 AND w.end_ts >= $1 AND i.start_ts < $2 AND i.end_ts >= $1) WHERE " OP_INSIDE
+
+/* A box of both kinds of tracks counts no wait twice. */
+static int add_waits_of_both(struct summary *s)
+{
+    begin(s);
+    int r =
+        kymo_buf_printf(&s->text, "SELECT dependency_type, count(*) AS count, sum(" OP_PART
+                                  ")::BIGINT AS wait_ns, sum(cost_ns) FILTER (start_ts >= $1)::BIGINT AS cost_ns"
+                                  " FROM k.\"WaitCause\" WHERE " OP_INSIDE " AND instruction_id IN (SELECT id FROM ");
+    if (r == 0)
+        r = add_instructions(s);
+    return r < 0 ? r : kymo_buf_printf(&s->text, ")");
+}
+
+static int add_waits(struct summary *s)
+{
+    static const struct source all = {SERVE_KIND_instruction, WAITS_FROM "k.\"WaitCause\" WHERE " OP_INSIDE, WAIT_SUMS,
+                                      ""},
+                               joined = {SERVE_KIND_instruction, WAITS_ON("instruction"), WAIT_SUMS, "timeline_track"},
+                               split = {SERVE_KIND_instruction_split, WAITS_ON("instruction_split"), WAIT_SUMS,
+                                        "split_track"};
+    struct op_parts p;
+    const char *between = "";
+    op_parts_make(s->dir, SERVE_SUMS_WAITS, &s->w, &p);
+    begin_sums(s);
+    int r = kymo_buf_printf(&s->text, "SELECT dependency_type, sum(count)::BIGINT AS count, sum(wait_ns)::BIGINT AS"
+                                      " wait_ns, sum(cost_ns)::BIGINT AS cost_ns FROM (");
+    if (r == 0)
+        r = add_source(s, &p, !s->box ? &all : s->of_kind[SERVE_KIND_instruction] ? &joined : &split, &between);
+    return r < 0 ? r : kymo_buf_printf(&s->text, ")");
+}
+
 static int put_waits(struct summary *s, struct kymo_err *err)
 {
     json_t *rows;
-    begin(s);
-    int r = kymo_buf_printf(
-        &s->text, "%s",
-        "SELECT dependency_type, count(*) AS count, sum(" OP_PART ")::BIGINT AS wait_ns,"
-        " sum(cost_ns) FILTER (start_ts >= $1)::BIGINT AS cost_ns FROM k.\"WaitCause\" WHERE " OP_INSIDE);
-    if (r == 0 && s->box) {
-        r = kymo_buf_printf(&s->text, " AND instruction_id IN (SELECT id FROM ");
-        if (r == 0)
-            r = add_instructions(s);
-        if (r == 0)
-            r = kymo_buf_printf(&s->text, ")");
-    }
+    bool both = s->of_kind[SERVE_KIND_instruction] && s->of_kind[SERVE_KIND_instruction_split];
+    int r = both ? add_waits_of_both(s) : add_waits(s);
     if (r == 0)
         r = kymo_buf_printf(&s->text, " GROUP BY dependency_type ORDER BY wait_ns DESC, dependency_type");
     r = rows_of(s, r, ROWS_MAX, &rows, err);
@@ -292,64 +427,173 @@ static int put_waits(struct summary *s, struct kymo_err *err)
 
 /* Everything else */
 
-#define PER_SECOND(bytes) bytes " * 1e9 / ($2 - $1) AS bytes_per_second"
-#define BEGUN_BYTES "coalesce(sum(transfer_bytes) FILTER (start_ts >= $1), 0)::BIGINT"
+#define BEGUN_BYTES "CASE WHEN start_ts >= $1 THEN transfer_bytes END AS bytes"
+#define SUMS_OF(kind) " FROM k.\"WindowSums\" WHERE kind = '" kind "' AND " BUCKETS
 
 static const struct part {
     const char *name;
-    enum serve_kind kind;
+    enum serve_sums sums;
+    struct source source;
     bool single;             /* one row, not a list */
-    const char *head, *tail; /* around the table and the condition */
+    const char *head, *tail; /* around the source's rows */
 } parts[] = {
-    {"queues", SERVE_KIND_dma_transfer, false,
-     "SELECT queue_name AS queue, pcore_idx AS pcore, count(*) AS transfers, " BEGUN_BYTES
-     " AS transfer_bytes, sum(" OP_PART ")::BIGINT AS time_ns",
-     " GROUP BY queue_name, pcore_idx ORDER BY time_ns DESC, queue, pcore LIMIT " TOP},
-    {"host_dma", SERVE_KIND_host_dma, true,
-     "SELECT count(*) AS transfers, " BEGUN_BYTES " AS transfer_bytes, " PER_SECOND(BEGUN_BYTES), ""},
-    {"collectives", SERVE_KIND_collective, false,
-     "SELECT operation, count(*) AS count, sum(" OP_PART ")::BIGINT AS time_ns, sum(greatest(coalesce(input_size, 0),"
-     " coalesce(output_size, 0))) FILTER (start_ts >= $1)::BIGINT AS bytes",
-     " GROUP BY operation ORDER BY time_ns DESC, operation"},
+    {"queues",
+     SERVE_SUMS_TRANSFERS,
+     {SERVE_KIND_dma_transfer,
+      "SELECT queue_name AS queue, pcore_idx AS pcore, " COUNTED "::BIGINT AS transfers, " BEGUN_BYTES ", " OP_PART
+      " AS time_ns FROM k.row_dma_transfer WHERE " OP_INSIDE,
+      "SELECT queue_name AS queue, pcore_idx AS pcore, event_count AS transfers, transfer_bytes AS bytes, "
+      "time_ns" SUMS_OF("dma_transfer"),
+      "timeline_track"},
+     false,
+     "SELECT queue, pcore, sum(transfers)::BIGINT AS transfers, coalesce(sum(bytes), 0)::BIGINT AS transfer_bytes,"
+     " sum(time_ns)::BIGINT AS time_ns FROM (",
+     ") GROUP BY queue, pcore ORDER BY time_ns DESC, queue, pcore LIMIT " TOP},
+    {"host_dma",
+     SERVE_SUMS_HOST,
+     {SERVE_KIND_host_dma,
+      "SELECT " COUNTED "::BIGINT AS transfers, " BEGUN_BYTES " FROM k.row_host_dma WHERE " OP_INSIDE,
+      "SELECT event_count AS transfers, transfer_bytes AS bytes" SUMS_OF("host_dma"), "timeline_track"},
+     true,
+     "SELECT coalesce(sum(transfers), 0)::BIGINT AS transfers, coalesce(sum(bytes), 0)::BIGINT AS transfer_bytes FROM "
+     "(",
+     ")"},
+    {"collectives",
+     SERVE_SUMS_MAX,
+     {SERVE_KIND_collective,
+      "SELECT operation, " OP_PART " AS time_ns, CASE WHEN start_ts >= $1 THEN greatest(coalesce(input_size, 0),"
+      " coalesce(output_size, 0)) END AS bytes FROM k.row_collective WHERE " OP_INSIDE,
+      NULL, NULL},
+     false,
+     "SELECT operation, count(*) AS count, sum(time_ns)::BIGINT AS time_ns, sum(bytes)::BIGINT AS bytes FROM (",
+     ") GROUP BY operation ORDER BY time_ns DESC, operation"},
 };
+
+static void put_rate(const struct summary *s, json_t *o, const char *bytes)
+{
+    put(o, "bytes_per_second", json_real(json_number_value(json_object_get(o, bytes)) * 1e9 / duration(s)));
+}
+
+/* Rows of a statement over a source, between head and tail. */
+static int rows_of_source(struct summary *s, enum serve_sums sums, const struct source *source, const char *head,
+                          const char *tail, size_t max, json_t **ret, struct kymo_err *err)
+{
+    struct op_parts p;
+    const char *between = "";
+    op_parts_make(s->dir, sums, &s->w, &p);
+    begin_sums(s);
+    int r = kymo_buf_printf(&s->text, "%s", head);
+    if (r == 0)
+        r = add_source(s, &p, source, &between);
+    if (r == 0)
+        r = kymo_buf_printf(&s->text, "%s", tail);
+    return rows_of(s, r, max, ret, err);
+}
 
 static int put_part(struct summary *s, const struct part *p, struct kymo_err *err)
 {
     json_t *rows;
-    begin(s);
-    int r = kymo_buf_printf(&s->text, "%s FROM k.row_%s WHERE ", p->head, serve_kinds[p->kind].name);
+    int r = rows_of_source(s, p->sums, &p->source, p->head, p->tail, ROWS_MAX, &rows, err);
+    if (r < 0)
+        return r;
+    rows = p->single ? op_first(rows) : rows;
+    if (p->single)
+        put_rate(s, rows, "transfer_bytes");
+    put(s->answer, p->name, rows);
+    return 0;
+}
+
+/*
+ * What tracks of a kind cover, each or together: events and sums are statements up to their WHERE, sums NULL where none
+ * say it.
+ */
+static int read_covered(struct summary *s, enum serve_kind kind, enum serve_sums group, const char *events,
+                        const char *sums, struct op_active *ret, struct kymo_err *err)
+{
+    struct op_parts p;
+    op_parts_make(s->dir, sums ? group : SERVE_SUMS_MAX, &s->w, &p);
+    int r = op_active_open(&p, ret, err);
+    if (r < 0)
+        return r;
+    struct kymo_buf first;
+    kymo_buf_init(&first, SQL_MAX);
+    /* The first three values are the ends of parts. */
+    kymo_buf_reset(&s->text);
+    s->n_binds = 3;
+    r = kymo_buf_printf(&s->text, "%s", events);
     if (r == 0)
-        r = add_condition(s, p->kind);
+        r = add_tracks(s, kind, "track");
     if (r == 0)
-        r = kymo_buf_printf(&s->text, "%s", p->tail);
-    r = rows_of(s, r, ROWS_MAX, &rows, err);
+        r = kymo_buf_printf(&first, "%s", (const char *)s->text.data);
+    kymo_buf_reset(&s->text);
+    s->n_binds = 3;
     if (r == 0)
-        put(s->answer, p->name, p->single ? op_first(rows) : rows);
+        r = kymo_buf_printf(&s->text, "%s", sums ? sums : "");
+    if (r == 0)
+        r = add_tracks(s, kind, "timeline_track");
+    if (r == 0)
+        r = kymo_buf_printf(&s->text, " GROUP BY ALL");
+    r = r < 0 ? kymo_err_set(err, r, "no memory for a statement")
+              : op_active_read(s->q, &p, (const char *)first.data, (const char *)s->text.data, s->binds + 3,
+                               s->n_binds - 3, ret, err);
+    kymo_buf_done(&first);
     return r;
+}
+
+static bool has_all(const struct summary *s, enum serve_kind kind)
+{
+    for (size_t i = 0; s->box && i < s->dir->n_tracks; i++)
+        if (s->dir->tracks[i].kind == kind && s->dir->tracks[i].events && !is_chosen(s, &s->dir->tracks[i]))
+            return false;
+    return true;
+}
+
+/* Time in which any packet of the chosen tracks runs. The sums know it of all packets, and of one track. */
+static int read_dma_active(struct summary *s, enum serve_kind kind, struct op_active *ret, struct kymo_err *err)
+{
+    static const char all[] = "SELECT '', sum(busy_ns)::BIGINT" SUMS_OF("dma");
+    char events[256], one[256];
+    (void)snprintf(events, sizeof events, "SELECT '', start_ts, start_ts, end_ts FROM k.row_%s WHERE %s",
+                   serve_kinds[kind].name, OP_INSIDE);
+    (void)snprintf(one, sizeof one, "SELECT '', sum(busy_ns)::BIGINT FROM k.\"WindowSums\" WHERE kind = '%s' AND %s",
+                   serve_kinds[kind].name, BUCKETS);
+    if (has_all(s, kind)) {
+        struct op_parts p;
+        op_parts_make(s->dir, SERVE_SUMS_PACKETS, &s->w, &p);
+        int r = op_active_open(&p, ret, err);
+        return r < 0 ? r : op_active_read(s->q, &p, events, all, NULL, 0, ret, err);
+    }
+    return read_covered(s, kind, SERVE_SUMS_PACKETS, events, s->of_kind[kind] == 1 ? one : NULL, ret, err);
 }
 
 /* Packets of the engines' tracks, or of the queues' where a box has these. */
 static int put_dma(struct summary *s, struct kymo_err *err)
 {
-    enum serve_kind kind = s->box && !s->of_kind[SERVE_KIND_dma_engine] ? SERVE_KIND_dma_queue : SERVE_KIND_dma_engine;
-    struct busy *busy KYMO_CLEANUP(busy_freep) = busy_new(s->w.from, s->w.to);
+#define PACKETS_FROM                                                                                                   \
+    "SELECT " COUNTED "::BIGINT AS packets, " BEGUN_BYTES ", CASE WHEN " COUNTED                                       \
+    " THEN transfer_bytes END AS all_bytes,"                                                                           \
+    " CASE WHEN " COUNTED " AND transfer_bytes IS NOT NULL THEN 1 END AS sized FROM k.row_"
+#define PACKET_SUMS(kind)                                                                                              \
+    "SELECT event_count AS packets, transfer_bytes AS bytes, transfer_bytes AS all_bytes, event_count AS "             \
+    "sized" SUMS_OF(kind)
+    static const struct source engines = {SERVE_KIND_dma_engine, PACKETS_FROM "dma_engine WHERE " OP_INSIDE,
+                                          PACKET_SUMS("dma_engine"), "timeline_track"},
+                               queues = {SERVE_KIND_dma_queue, PACKETS_FROM "dma_queue WHERE " OP_INSIDE,
+                                         PACKET_SUMS("dma_queue"), "timeline_track"};
+    const struct source *source = s->box && !s->of_kind[SERVE_KIND_dma_engine] ? &queues : &engines;
+    struct op_active active KYMO_CLEANUP(op_active_done) = {0};
     json_t *rows = NULL;
-    if (!busy)
-        return kymo_err_set(err, -ENOMEM, "no memory for a summary");
-    begin(s);
-    int r = kymo_buf_printf(&s->text,
-                            "SELECT count(*) AS packets, %s AS packet_bytes, avg(transfer_bytes) AS"
-                            " average_packet_bytes, %s FROM k.row_%s WHERE ",
-                            BEGUN_BYTES, PER_SECOND(BEGUN_BYTES), serve_kinds[kind].name);
-    r = rows_of(s, r < 0 ? r : add_condition(s, kind), 1, &rows, err);
+    int r = rows_of_source(s, SERVE_SUMS_PACKETS, source,
+                           "SELECT coalesce(sum(packets), 0)::BIGINT AS packets, coalesce(sum(bytes), 0)::BIGINT AS"
+                           " packet_bytes, sum(all_bytes)::DOUBLE / sum(sized) AS average_packet_bytes FROM (",
+                           ")", 1, &rows, err);
     if (r < 0)
         return r;
-    begin(s);
-    r = kymo_buf_printf(&s->text, "SELECT '', start_ts, start_ts, end_ts FROM k.row_%s WHERE ", serve_kinds[kind].name);
-    r = busy_of_rows(s, r < 0 ? r : add_condition(s, kind), busy, err);
     json_t *dma = op_first(rows);
+    put_rate(s, dma, "packet_bytes");
+    r = read_dma_active(s, source->kind, &active, err);
     if (r == 0)
-        put_active(s, dma, busy_of(busy, "", 0));
+        put_active(s, dma, op_active_of(&active, "", 0));
     put(s->answer, "dma", dma);
     return r;
 }
@@ -375,31 +619,60 @@ static int put_whole(struct summary *s, struct kymo_err *err)
 
 /* The tracks of a box, one by one */
 
+/* Where the tables of sums have the tracks of a kind; of instructions they are told with what these do. */
+static const struct track_sums {
+    enum serve_sums group;
+    const char *events, *busy; /* kinds of rows */
+    const char *column, *bytes;
+} track_sums[SERVE_KIND_MAX] = {
+    [SERVE_KIND_instruction] = {SERVE_SUMS_INSTRUCTIONS, "operation", "instruction", "timeline_track", "0"},
+    [SERVE_KIND_instruction_split] = {SERVE_SUMS_INSTRUCTIONS, "operation", "instruction_split", "split_track", "0"},
+    [SERVE_KIND_dma_engine] = {SERVE_SUMS_PACKETS, "dma_engine", "dma_engine", "timeline_track", "transfer_bytes"},
+    [SERVE_KIND_dma_queue] = {SERVE_SUMS_PACKETS, "dma_queue", "dma_queue", "timeline_track", "transfer_bytes"},
+    [SERVE_KIND_dma_transfer] = {SERVE_SUMS_TRANSFERS, "dma_transfer", "dma_transfer", "timeline_track",
+                                 "transfer_bytes"},
+    [SERVE_KIND_host_dma] = {SERVE_SUMS_HOST, "host_dma", "host_dma", "timeline_track", "transfer_bytes"},
+};
+
+static int read_tracks(struct summary *s, enum serve_kind kind, json_t **ret, struct kymo_err *err)
+{
+    const struct track_sums *t = &track_sums[kind];
+    char events[512], sums[512];
+    (void)snprintf(events, sizeof events,
+                   "SELECT track, %s::BIGINT AS events, %s AS time_ns, CASE WHEN start_ts >= $1 THEN bytes END AS bytes"
+                   " FROM k.src_%s WHERE %s",
+                   COUNTED, OP_PART, serve_kinds[kind].name, OP_INSIDE);
+    (void)snprintf(sums, sizeof sums,
+                   "SELECT %s AS track, event_count AS events, time_ns, CASE WHEN event_count > 0 THEN %s END AS bytes"
+                   " FROM k.\"WindowSums\" WHERE kind = '%s' AND %s",
+                   t->column ? t->column : "", t->bytes ? t->bytes : "", t->events ? t->events : "", BUCKETS);
+    const struct source source = {kind, events, sums, t->column};
+    return rows_of_source(s, t->column ? t->group : SERVE_SUMS_MAX, &source,
+                          "SELECT track, sum(events)::BIGINT AS events, sum(time_ns)::BIGINT AS time_ns,"
+                          " sum(bytes)::BIGINT AS bytes FROM (",
+                          ") GROUP BY track ORDER BY track", SERVE_TRACKS_MAX, ret, err);
+}
+
 static int put_tracks_of(struct summary *s, enum serve_kind kind, json_t *list, json_int_t *events,
                          struct kymo_err *err)
 {
-    struct busy *busy KYMO_CLEANUP(busy_freep) = busy_new(s->w.from, s->w.to);
+    const struct track_sums *t = &track_sums[kind];
+    struct op_active active KYMO_CLEANUP(op_active_done) = {0};
+    char texts[2][256];
     json_t *rows = NULL;
-    if (!busy)
-        return kymo_err_set(err, -ENOMEM, "no memory for a summary");
-    begin(s);
-    int r = kymo_buf_printf(&s->text,
-                            "SELECT track, count(*) AS events, sum(%s)::BIGINT AS time_ns, sum(bytes) FILTER (start_ts"
-                            " >= $1)::BIGINT AS bytes FROM k.src_%s WHERE ",
-                            OP_PART, serve_kinds[kind].name);
-    if (r == 0)
-        r = add_condition(s, kind);
-    r = rows_of(s, r < 0 ? r : kymo_buf_printf(&s->text, " GROUP BY track ORDER BY track"), SERVE_TRACKS_MAX, &rows,
-                err);
+    int r = read_tracks(s, kind, &rows, err);
     if (r < 0)
         return r;
-    begin(s);
-    r = kymo_buf_printf(&s->text, "SELECT track, start_ts, least(start_ts + wait, end_ts), end_ts FROM k.src_%s WHERE ",
-                        serve_kinds[kind].name);
-    r = busy_of_rows(s, r < 0 ? r : add_condition(s, kind), busy, err);
+    (void)snprintf(texts[0], sizeof texts[0],
+                   "SELECT track, start_ts, least(start_ts + wait, end_ts), end_ts FROM k.src_%s WHERE %s",
+                   serve_kinds[kind].name, OP_INSIDE);
+    (void)snprintf(texts[1], sizeof texts[1],
+                   "SELECT timeline_track, sum(busy_ns)::BIGINT FROM k.\"WindowSums\" WHERE kind = '%s' AND %s",
+                   t->busy ? t->busy : "", BUCKETS);
+    r = read_covered(s, kind, t->group, texts[0], t->busy ? texts[1] : NULL, &active, err);
     for (size_t i = 0; r == 0 && i < json_array_size(rows); i++) {
         json_t *row = json_array_get(rows, i), *track = json_object_get(row, "track");
-        put_active(s, row, busy_of(busy, json_string_value(track), json_string_length(track)));
+        put_active(s, row, op_active_of(&active, json_string_value(track), json_string_length(track)));
         *events += json_integer_value(json_object_get(row, "events"));
     }
     (void)json_array_extend(list, rows);
@@ -434,7 +707,7 @@ static int make(struct summary *s, struct kymo_err *err)
     if (r == 0 && (wanted(s, SERVE_KIND_dma_engine) || (s->box && s->of_kind[SERVE_KIND_dma_queue])))
         r = put_dma(s, err);
     for (size_t i = 0; i < sizeof parts / sizeof *parts && r == 0; i++)
-        if (wanted(s, parts[i].kind))
+        if (wanted(s, parts[i].source.kind))
             r = put_part(s, &parts[i], err);
     return r == 0 && !s->box ? put_whole(s, err) : r;
 }

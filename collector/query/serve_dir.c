@@ -141,6 +141,26 @@ static int find_extent(struct serve_dir *d, const struct sql *s, struct kymo_err
     return find_cores(d, s, err);
 }
 
+static int keep_sums(void *ctx, const struct sql_cell *c, struct kymo_err *err)
+{
+    /* A kind of each; the last is of a table of its own. */
+    static const char *const kinds[SERVE_SUMS_MAX] = {"dma_engine", "dma_transfer", "host_dma", "operation", "wait"};
+    struct serve_dir *d = ctx;
+    (void)err;
+    for (size_t i = 0; i < SERVE_SUMS_MAX; i++)
+        if (strlen(kinds[i]) == c[0].len && !memcmp(kinds[i], c[0].text, c[0].len))
+            d->sums[i] = c[1].null ? 0 : c[1].i;
+    return 0;
+}
+
+static int find_sums(struct serve_dir *d, const struct sql *s, struct kymo_err *err)
+{
+    static const char text[] = "SELECT kind, max(bucket_ns) FROM k.\"WindowSums\" GROUP BY kind UNION ALL"
+                               " SELECT 'wait', max(bucket_ns) FROM k.\"WaitSums\"";
+    /* With the order of kymo's own tables, which the pieces of a window need. */
+    return d->own_levels ? sql_run(s, text, NULL, 0, keep_sums, d, err) : 0;
+}
+
 static int prepare(struct serve_dir *d, const struct sql *s, struct kymo_err *err)
 {
     struct found f = {0};
@@ -158,6 +178,8 @@ static int prepare(struct serve_dir *d, const struct sql *s, struct kymo_err *er
     d->has_split = d->has_split && d->has_table[KYMO_T_INSTRUCTION];
     if (r == 0)
         r = find_extent(d, s, err);
+    if (r == 0)
+        r = find_sums(d, s, err);
     if (r == 0)
         r = serve_tracks_views(d, s, err);
     if (r == 0)

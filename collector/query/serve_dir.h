@@ -55,6 +55,16 @@ struct serve_track {
     const char *split; /* joined, sequencer, compute; NULL: the switch does not change it */
 };
 
+/* What the tables of sums are about; the events of each have buckets of one width. */
+enum serve_sums {
+    SERVE_SUMS_PACKETS,
+    SERVE_SUMS_TRANSFERS,
+    SERVE_SUMS_HOST,
+    SERVE_SUMS_INSTRUCTIONS,
+    SERVE_SUMS_WAITS,
+    SERVE_SUMS_MAX
+};
+
 struct serve_series_list;
 
 struct serve_dir {
@@ -66,6 +76,7 @@ struct serve_dir {
     bool has_table[256];
     int64_t from, to;
     int64_t buckets[SERVE_KIND_MAX][SERVE_LEVELS_MAX]; /* widths of the levels, the finest first; 0: no more */
+    int64_t sums[SERVE_SUMS_MAX];                      /* width of a bucket; 0: there are none */
     struct serve_track *tracks;                        /* in the order in which to show them */
     size_t n_tracks;
     struct serve_series_list *series;
