@@ -97,6 +97,14 @@ assert {m["name"] for m in one["members"]} == {r["name"] for r in rows if r["kin
 assert one["job"] == "many" and "capture" not in one and one["request"].startswith("c-"), one
 assert {r["request"] for r in rows} == {one["request"]}, rows
 assert len(get("/captures")["captures"]) == 2
+# What the viewer asks: the members with their own figures, and the fleet by job down to the profiles.
+ranks = get("/profiles/" + parent["name"] + "/ranks")
+assert sorted(r["rank"] for r in ranks["ranks"]) == [0, 1] and all(r["mfu_percent"] is not None for r in ranks["ranks"]), ranks
+row, = get("/fleet?group=job")["rows"]
+assert row["key"] == {"job": "many"} and row["profiles"] == 2 and row["days"][-1]["mfu_percent"] > 0, row
+behind = get("/fleet/profiles?job=many")["rows"]
+assert {r["profile"] for r in behind} == {m["name"] for m in one["members"]}, behind
+assert {r["parent"] for r in behind} == {parent["name"]} and {r["cluster"] for r in behind} == {"west"}, behind
 print(parent["name"])
 PY
 parent=$(cat "$work/api.log")

@@ -328,8 +328,27 @@ def test_the_list_leads_to_ranks_and_fleet(page, base):
     page.get_by_role("link", name="train-ranks", exact=True).click()
     page.wait_for_selector(".ranks-lanes[data-from]")
     page.goto(base)
-    page.get_by_role("link", name="Fleet").click()
+    page.get_by_role("link", name="Fleet", exact=True).click()
     page.wait_for_selector("table.fleet")
+
+
+def test_the_list_shows_who_lost(page, base, job):
+    """Greatest losses first, with a plot each; a click shows that row of the fleet."""
+    rows = summaries(job[2])
+    rows = rows[rows.job == "train"]
+    page.goto(base)
+    page.wait_for_selector(".glance [data-lost]")
+    first = str(TODAY - datetime.timedelta(days=6))
+    ranks = {f"train rank {rank}": mean(mine[mine.day >= first]) - mean(mine[mine.day < first]) for rank, mine in rows.groupby("rank")}
+    wanted = sorted((name for name, delta in ranks.items() if delta < -1e-6), key=ranks.get)
+    got = page.locator(".glance [data-lost^='train rank']")
+    assert [r.get_attribute("data-lost") for r in got.all()][: len(wanted)] == wanted and wanted[0] == "train rank 1"
+    text = got.first.locator(".worse").inner_text()
+    assert float(text.replace("−", "-")) == pytest.approx(ranks["train rank 1"], rel=5e-3)
+    assert got.first.locator("circle").count() == len(set(rows[rows["rank"] == 1].day))
+    got.first.click()
+    page.wait_for_selector("tr[data-group='train rank 1']")
+    assert page.locator("tr[data-group]").count() == 1
 
 
 # The fleet

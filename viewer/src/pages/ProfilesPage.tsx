@@ -2,6 +2,7 @@
 // offers; uploads of new ones.
 
 import { useEffect, useMemo, useState } from "preact/hooks";
+import { Glance } from "../fleet/Glance";
 import { fleetAddress } from "../fleet/question";
 import { Actions } from "../manage/Actions";
 import { DeleteDialog, FolderDialog, NameDialog, TagDialog } from "../manage/Dialogs";
@@ -251,6 +252,7 @@ export function ProfilesPage() {
           onDelete={dropFolder}
         />
         <div class="profiles">
+          {now.place.kind === "all" && <Glance />}
           <div class="toolbar">
             <h2>{titleOf(now.place)}</h2>
             <span class="muted">{chosen.length > 0 && `${chosen.length} selected`}</span>
