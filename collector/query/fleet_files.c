@@ -4,14 +4,17 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 
 #define DAY_S 86400
 #define DATE "date="
 #define CLUSTER "cluster="
 #define SUFFIX ".parquet"
+#define CALM_NS (2 * INT64_C(1000000000))
 #define DAYS_MAX 65536 /* directories looked at */
 
 int fleet_day_parse(const char *text, int64_t *ret, struct kymo_err *err)
@@ -142,6 +145,42 @@ int fleet_files_source(int fd, const char *table, int64_t from, int64_t to, stru
         r = kymo_buf_printf(sql, "], union_by_name = true, hive_partitioning = true,"
                                  " hive_types = {'date': VARCHAR, 'cluster': VARCHAR})");
     return r;
+}
+
+static uint64_t mixed(uint64_t mark, uint64_t v)
+{
+    mark ^= v + UINT64_C(0x9e3779b97f4a7c15) + (mark << 6) + (mark >> 2);
+    mark *= UINT64_C(0xff51afd7ed558ccd);
+    return mark ^ (mark >> 33);
+}
+
+/* In whatever order they are listed. */
+static uint64_t mark_of(const char *dir, bool *calm)
+{
+    struct stat st;
+    if (stat(dir, &st) < 0)
+        return 0;
+    int64_t changed = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+    if ((int64_t)kymo_clock_real_ns() - changed < CALM_NS)
+        *calm = false;
+    return mixed(mixed(mixed(1, (uint64_t)st.st_ino), (uint64_t)st.st_dev), (uint64_t)changed);
+}
+
+uint64_t fleet_files_mark(int fd, const char *table, int64_t day, uint64_t mark, bool *calm)
+{
+    char text[FLEET_DAY_MAX];
+    fleet_day_text(day, text);
+    char *dir KYMO_FREE = kymo_asprintf("/proc/self/fd/%d/%s/" DATE "%s", fd, table, text);
+    DIR *d = dir ? opendir(dir) : NULL;
+    uint64_t sum = d ? mark_of(dir, calm) : 0;
+    for (const struct dirent *e; d && (e = readdir(d));) {
+        char *path KYMO_FREE = is_cluster(e->d_name) ? kymo_asprintf("%s/%s", dir, e->d_name) : NULL;
+        sum += path ? mark_of(path, calm) : 0;
+    }
+    if (d)
+        (void)closedir(d);
+    mark = mixed(mark, sum);
+    return mark ? mark : FLEET_MARK_NONE;
 }
 
 struct days {

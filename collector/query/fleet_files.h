@@ -25,6 +25,13 @@ void fleet_day_text(int64_t day, char ret[static FLEET_DAY_MAX]);
  */
 int fleet_files_source(int fd, const char *table, int64_t from, int64_t to, struct kymo_buf *sql, size_t *n,
                        struct kymo_err *err) KYMO_MUST_CHECK;
+#define FLEET_MARK_NONE 1 /* before anything is told */
+/*
+ * What tells whether files of a table's day came, went or were exchanged, when its directories are compared: mark with
+ * that added. *calm becomes false where one was written to so lately that it may be again in the same tick of the
+ * clock.
+ */
+uint64_t fleet_files_mark(int fd, const char *table, int64_t day, uint64_t mark, bool *calm);
 /* The first and the last day of a table. false: it has none. */
 bool fleet_files_days(int fd, const char *table, int64_t *ret_first, int64_t *ret_last);
 

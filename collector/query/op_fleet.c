@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "collector/query/fleet_cache.h"
 #include "collector/query/fleet_files.h"
 #include "collector/query/op_common.h"
 #include "collector/query/serve_ops.h"
@@ -15,50 +16,12 @@
 #define DAYS_MAX 92
 #define WEEK 7
 #define DAY_NS (86400 * INT64_C(1000000000))
-#define SQL_BYTES_MAX (4u << 20)
-#define MEMORY (512u << 20)
-#define THREADS 2
 
-/* X(table, columns that are asked for): the schema's, whatever files hold. */
-#define FRONT                                                                                                          \
-    "NULL::VARCHAR AS profile, NULL::VARCHAR AS job, NULL::VARCHAR AS host, NULL::BIGINT AS rank, NULL::VARCHAR AS"    \
-    " capture_id, NULL::BIGINT AS time_unix_ns, NULL::VARCHAR AS date, NULL::VARCHAR AS cluster"
-static const struct {
-    const char *name, *columns;
-} tables[] = {
-    {"Summary", FRONT ", NULL::DOUBLE AS mfu_estimated_percent, NULL::DOUBLE AS hfu_estimated_percent,"
-                      " NULL::DOUBLE AS total_time"},
-    {"ExecutionInfo", FRONT ", NULL::BIGINT AS execution_start_ts, NULL::BIGINT AS execution_end_ts"},
-    {"ThrottleSummary", FRONT ", NULL::VARCHAR AS throttle_type, NULL::DOUBLE AS throttle_active_time_percent"},
-    {"LossLedger", FRONT ", NULL::BIGINT AS lost_records, NULL::BOOLEAN AS lost_unknown"},
-    {"Metadata", FRONT ", NULL::VARCHAR AS profile_kind, NULL::VARCHAR AS request, NULL::VARCHAR AS instance_type"},
-};
-#define N_TABLES (sizeof tables / sizeof *tables)
-
-/* $1, $2: days; $3 to $7: what the rows are of, "" for any; $8: a text in any of these. One row per profile. */
-static const char base[] =
-    "m AS (SELECT profile, any_value(instance_type) AS instance_type, any_value(request) AS request FROM \"Metadata\""
-    " GROUP BY profile),"
-    "o AS (SELECT request, max(profile) AS parent FROM \"Metadata\" WHERE profile_kind = 'ranks' AND request IS NOT "
-    "NULL"
-    " GROUP BY request),"
-    "x AS (SELECT profile, avg(execution_end_ts - execution_start_ts) AS step_ns FROM \"ExecutionInfo\" GROUP BY "
-    "profile),"
-    "t AS (SELECT profile, avg(throttle_active_time_percent) AS throttled FROM \"ThrottleSummary\" WHERE throttle_type "
-    "="
-    " 'all' GROUP BY profile),"
-    "l AS (SELECT profile, sum(lost_records)::BIGINT AS lost, coalesce(bool_or(lost_unknown), false) AS unknown FROM"
-    " \"LossLedger\" GROUP BY profile),"
-    "p AS (SELECT s.profile, s.job, s.host, s.rank, s.capture_id, s.time_unix_ns, s.date AS day, s.cluster,"
-    " m.instance_type, s.mfu_estimated_percent AS mfu, s.hfu_estimated_percent AS hfu, s.total_time AS time_s, "
-    "x.step_ns,"
-    " t.throttled, coalesce(l.lost, 0) AS lost, coalesce(l.unknown, false) AS unknown, o.parent FROM \"Summary\" s"
-    " LEFT JOIN m USING (profile) LEFT JOIN x USING (profile) LEFT JOIN t USING (profile) LEFT JOIN l USING (profile)"
-    " LEFT JOIN o ON o.request = m.request"
-    " WHERE s.date BETWEEN $1 AND $2 AND ($3 = '' OR s.job = $3) AND ($4 = '' OR s.host = $4)"
-    " AND ($5 = '' OR s.rank::VARCHAR = $5) AND ($6 = '' OR s.cluster = $6) AND ($7 = '' OR m.instance_type = $7)"
-    " AND ($8 = '' OR contains(lower(concat_ws(' ', s.profile, s.job, s.host, s.cluster, m.instance_type)), "
-    "lower($8))))";
+/* $1, $2: days; $3 to $7: what the rows are of, "" for any; $8: a text in any of these. */
+#define CHOSEN                                                                                                         \
+    "WITH p AS (SELECT * FROM rows WHERE day BETWEEN $1 AND $2 AND ($3 = '' OR job = $3) AND ($4 = '' OR host = $4)"   \
+    " AND ($5 = '' OR rank::VARCHAR = $5) AND ($6 = '' OR cluster = $6) AND ($7 = '' OR instance_type = $7)"           \
+    " AND ($8 = '' OR contains(lower(concat_ws(' ', profile, job, host, cluster, instance_type)), lower($8))))"
 
 #define WEIGHTED(v) "sum(" v " * time_s) FILTER (" v " IS NOT NULL) / nullif(sum(time_s) FILTER (" v " IS NOT NULL), 0)"
 #define FIGURES                                                                                                        \
@@ -85,15 +48,15 @@ static const char *const orders[] = {
     "delta.step_ns DESC NULLS LAST", "this_week.lost_records DESC NULLS LAST",
 };
 
-/* $1, $2: first and last day to show; $3 to $5: first day of this week and of the week before, and the last of that. */
+/* $9: first day to show; $10 to $12: first day of this week and of the week before, and the last of that. */
 static const char grouped[] =
-    "WITH g AS (SELECT *, %s AS key, %s AS name FROM p),"
+    ", g AS (SELECT *, %s AS key, %s AS name FROM p),"
     "d AS (SELECT key, day, " FIGURES " AS f FROM g GROUP BY key, day),"
-    "a AS (SELECT key, " FIGURES " AS f FROM g WHERE day >= $3 GROUP BY key),"
-    "b AS (SELECT key, " FIGURES " AS f FROM g WHERE day BETWEEN $4 AND $5 GROUP BY key),"
-    "k AS (SELECT key, any_value(name) AS name, count(*) FILTER (day BETWEEN $1 AND $2) AS profiles FROM g GROUP BY "
+    "a AS (SELECT key, " FIGURES " AS f FROM g WHERE day >= $10 GROUP BY key),"
+    "b AS (SELECT key, " FIGURES " AS f FROM g WHERE day BETWEEN $11 AND $12 GROUP BY key),"
+    "k AS (SELECT key, any_value(name) AS name, count(*) FILTER (day >= $9) AS profiles FROM g GROUP BY "
     "key),"
-    "days AS (SELECT strftime(unnest(generate_series($1::DATE, $2::DATE, INTERVAL 1 DAY)), '%%Y-%%m-%%d') AS day),"
+    "days AS (SELECT strftime(unnest(generate_series($9::DATE, $2::DATE, INTERVAL 1 DAY)), '%%Y-%%m-%%d') AS day),"
     "e AS (SELECT k.key, list(d.f ORDER BY days.day) AS days FROM k CROSS JOIN days LEFT JOIN d ON d.key IS NOT "
     "DISTINCT"
     " FROM k.key AND d.day = days.day GROUP BY k.key),"
@@ -112,16 +75,14 @@ static const char profile_rows[] =
     " unknown AS lost_unknown, parent FROM p";
 
 #define FILTER_BINDS 8
-#define DAY_BINDS 5
+#define BINDS 12
 struct fleet {
     struct op_page page;
     int64_t from, to, read_from; /* days */
     int group, sort;
     char days[6][FLEET_DAY_MAX];
-    struct sql_bind binds[FILTER_BINDS], day_binds[DAY_BINDS];
-    struct query_db *db;
-    struct kymo_buf with; /* the tables and one row per profile */
-    size_t files;
+    struct sql_bind binds[BINDS];
+    struct fleet_cache_told told;
     int64_t total, profiles;
     json_t *rows;
 };
@@ -158,52 +119,20 @@ static int read_question(const struct serve_request *q, struct fleet *f, bool we
         r = op_page_read(q, PAGE_SIZE, &f->page, err);
     int64_t before = f->to - (2 * WEEK - 1);
     f->read_from = weeks && before < f->from ? before : f->from;
-    const struct sql_bind binds[FILTER_BINDS] = {day_of(f, 0, f->read_from),        day_of(f, 1, f->to),
-                                                 SQL_TEXT(any(q, "job")),           SQL_TEXT(any(q, "host")),
-                                                 SQL_TEXT(any(q, "rank")),          SQL_TEXT(any(q, "cluster")),
-                                                 SQL_TEXT(any(q, "instance_type")), SQL_TEXT(any(q, "text"))};
-    const struct sql_bind days[DAY_BINDS] = {day_of(f, 2, f->from), day_of(f, 1, f->to),
-                                             day_of(f, 3, f->to - (WEEK - 1)), day_of(f, 4, before),
-                                             day_of(f, 5, f->to - WEEK)};
+    const struct sql_bind binds[BINDS] = {
+        day_of(f, 0, f->read_from),        day_of(f, 1, f->to),      SQL_TEXT(any(q, "job")),
+        SQL_TEXT(any(q, "host")),          SQL_TEXT(any(q, "rank")), SQL_TEXT(any(q, "cluster")),
+        SQL_TEXT(any(q, "instance_type")), SQL_TEXT(any(q, "text")), day_of(f, 2, f->from),
+        day_of(f, 3, f->to - (WEEK - 1)),  day_of(f, 4, before),     day_of(f, 5, f->to - WEEK)};
     memcpy(f->binds, binds, sizeof binds);
-    memcpy(f->day_binds, days, sizeof days);
     return r;
 }
 
-static int open_tables(const struct serve_request *q, struct fleet *f, struct kymo_err *err)
-{
-    const char *dir = serve_question_of(q)->dir;
-    const struct query_limits limits = {.memory_bytes = MEMORY, .threads = THREADS};
-    int r = query_db_open_places(&dir, 1, &limits, &f->db, err), fd = r == 0 ? query_db_place(f->db, 0) : -1;
-    if (r == 0 && fd < 0)
-        r = kymo_err_set(err, -ENOENT, "there are no tables of a fleet here yet");
-    for (size_t i = 0; i < N_TABLES && r == 0; i++) {
-        r = kymo_buf_printf(&f->with, "%s \"%s\" AS (SELECT %s WHERE false", i ? "," : "WITH", tables[i].name,
-                            tables[i].columns);
-        size_t before = f->with.len;
-        if (r == 0)
-            r = kymo_buf_printf(&f->with, " UNION ALL BY NAME ");
-        size_t files = f->with.len;
-        if (r == 0)
-            r = fleet_files_source(fd, tables[i].name, f->read_from, f->to, &f->with, &f->files, err);
-        if (r == 0 && f->with.len == files)
-            f->with.len = before;
-        if (r == 0)
-            r = kymo_buf_printf(&f->with, ")");
-    }
-    if (r == 0)
-        r = kymo_buf_printf(&f->with, ", %s", base);
-    return r < 0 && err->code == 0 ? kymo_err_set(err, r, "no memory for a statement") : r;
-}
-
-static json_t *day_json(const struct fleet *f, bool last)
+static json_t *day_json(const struct fleet *f, int64_t day)
 {
     char text[FLEET_DAY_MAX];
-    int64_t days[2];
-    if (!fleet_files_days(query_db_place(f->db, 0), "Summary", &days[0], &days[1]))
-        return json_null();
-    fleet_day_text(days[last], text);
-    return json_string(text);
+    fleet_day_text(day, text);
+    return f->told.any ? json_string(text) : json_null();
 }
 
 static json_t *answer_of(struct fleet *f)
@@ -215,29 +144,21 @@ static json_t *answer_of(struct fleet *f)
                      (json_int_t)f->page.page, "size", (json_int_t)f->page.size, "rows", f->rows);
 }
 
-/* The files are read once: what is asked of them is asked of p. */
-static int read_files(struct serve_request *q, struct fleet *f, struct kymo_err *err)
-{
-    char *text KYMO_FREE = kymo_asprintf("CREATE TEMP TABLE p AS %s SELECT * FROM p", (const char *)f->with.data);
-    return text ? sql_run(serve_sql_of(q), text, f->binds, FILTER_BINDS, NULL, NULL, err)
-                : kymo_err_set(err, -ENOMEM, "no memory for a statement");
-}
-
-/* more: a WITH, or nothing. counts: SELECT of two numbers, all of it and its profiles. */
+/* more: what comes behind p. counts: SELECT of two numbers, all of it and its profiles. */
 static int read_rows(struct serve_request *q, struct fleet *f, const char *more, const char *counts, const char *select,
                      const char *order, struct kymo_err *err)
 {
     int64_t numbers[2];
-    const size_t n = *more ? DAY_BINDS : 0;
-    char *count KYMO_FREE = kymo_asprintf("%s %s", more, counts);
-    char *rows KYMO_FREE = kymo_asprintf("%s %s ORDER BY %s LIMIT %" PRId64 " OFFSET %" PRId64, more, select, order,
-                                         f->page.size, f->page.page * f->page.size);
+    const size_t n = *more ? BINDS : FILTER_BINDS;
+    char *count KYMO_FREE = kymo_asprintf(CHOSEN "%s %s", more, counts);
+    char *rows KYMO_FREE = kymo_asprintf(CHOSEN "%s %s ORDER BY %s LIMIT %" PRId64 " OFFSET %" PRId64, more, select,
+                                         order, f->page.size, f->page.page * f->page.size);
     if (!count || !rows)
         return kymo_err_set(err, -ENOMEM, "no memory for a statement");
-    int r = sql_numbers(serve_sql_of(q), count, f->day_binds, n, numbers, 2, err);
+    int r = sql_numbers(serve_sql_of(q), count, f->binds, n, numbers, 2, err);
     f->total = numbers[0];
     f->profiles = numbers[1];
-    return r < 0 ? r : sql_objects(serve_sql_of(q), rows, f->day_binds, n, (size_t)f->page.size, &f->rows, NULL, err);
+    return r < 0 ? r : sql_objects(serve_sql_of(q), rows, f->binds, n, (size_t)f->page.size, &f->rows, NULL, err);
 }
 
 static int read_groups(struct serve_request *q, void *ctx, struct kymo_err *err)
@@ -247,35 +168,23 @@ static int read_groups(struct serve_request *q, void *ctx, struct kymo_err *err)
     char *order KYMO_FREE = kymo_asprintf("%s, name, key", orders[f->sort]);
     if (!more || !order)
         return kymo_err_set(err, -ENOMEM, "no memory for a statement");
-    int r = read_files(q, f, err);
-    return r < 0 ? r
-                 : read_rows(q, f, more, "SELECT count(*), coalesce(sum(profiles), 0)::BIGINT FROM r",
-                             "SELECT key, name, profiles, this_week, week_before, delta, days FROM r", order, err);
+    return read_rows(q, f, more, "SELECT count(*), coalesce(sum(profiles), 0)::BIGINT FROM r",
+                     "SELECT key, name, profiles, this_week, week_before, delta, days FROM r", order, err);
 }
 
 static int read_profiles(struct serve_request *q, void *ctx, struct kymo_err *err)
 {
     struct fleet *f = ctx;
     char *order KYMO_FREE = kymo_asprintf("%s, p.time_unix_ns DESC, profile", profile_orders[f->sort]);
-    int r = order ? read_files(q, f, err) : kymo_err_set(err, -ENOMEM, "no memory for a statement");
-    return r < 0 ? r : read_rows(q, f, "", "SELECT count(*), count(*) FROM p", profile_rows, order, err);
+    return order ? read_rows(q, f, "", "SELECT count(*), count(*) FROM p", profile_rows, order, err)
+                 : kymo_err_set(err, -ENOMEM, "no memory for a statement");
 }
 
 static int run(struct serve_request *q, struct fleet *f, bool weeks,
                int (*read)(struct serve_request *q, void *ctx, struct kymo_err *err), struct kymo_err *err)
 {
-    kymo_buf_init(&f->with, SQL_BYTES_MAX);
     int r = read_question(q, f, weeks, err);
-    if (r == 0)
-        r = open_tables(q, f, err);
-    return r < 0 ? r : serve_visit_db(q, f->db, read, f, err);
-}
-
-static void done(struct fleet *f)
-{
-    query_db_free(f->db);
-    kymo_buf_done(&f->with);
-    json_decref(f->rows);
+    return r < 0 ? r : fleet_cache_ask(q, serve_question_of(q)->dir, f->read_from, f->to, &f->told, read, f, err);
 }
 
 int op_fleet(struct serve_request *q, struct kymo_err *err)
@@ -295,13 +204,13 @@ int op_fleet(struct serve_request *q, struct kymo_err *err)
         }
         (void)json_object_set_new(o, "group", json_string(group_names[f.group]));
         (void)json_object_set_new(o, "days", days);
-        (void)json_object_set_new(o, "first_day", day_json(&f, false));
-        (void)json_object_set_new(o, "last_day", day_json(&f, true));
+        (void)json_object_set_new(o, "first_day", day_json(&f, f.told.first));
+        (void)json_object_set_new(o, "last_day", day_json(&f, f.told.last));
         (void)json_object_set_new(o, "profiles", json_integer(f.profiles));
-        (void)json_object_set_new(o, "files", json_integer((json_int_t)f.files));
+        (void)json_object_set_new(o, "files", json_integer((json_int_t)f.told.files));
         r = serve_answer_json(q, o, err);
     }
-    done(&f);
+    json_decref(f.rows);
     return r;
 }
 
@@ -313,6 +222,6 @@ int op_fleet_profiles(struct serve_request *q, struct kymo_err *err)
         r = run(q, &f, false, read_profiles, err);
     if (r == 0)
         r = serve_answer_json(q, answer_of(&f), err);
-    done(&f);
+    json_decref(f.rows);
     return r;
 }

@@ -3,6 +3,7 @@
 import datetime
 import json
 import math
+import os
 import shutil
 
 import numpy as np
@@ -335,3 +336,29 @@ def test_a_fleet_with_odd_files(fleet, server, tmp_path):
     assert server.ask(bare, "fleet")["rows"] == []
     with pytest.raises(serve_client.Failed, match="404"):
         server.ask(tmp_path / "none", "fleet")
+
+
+def test_a_fleet_that_changes(fleet, server, tmp_path):
+    """What was read is kept; profiles that come, go, or are made again show at the next question."""
+    copy = tmp_path / "fleet"
+    shutil.copytree(fleet, copy)
+    for path in copy.rglob("*"):
+        os.utime(path, (1, 1))  # as if nothing had been written to for long
+    ask = lambda: server.ask(copy, "fleet", to=TODAY, group="rank")
+    first = ask()
+    assert first["files"] > 0 and ask()["files"] == 0 and ask()["rows"] == first["rows"]
+    place = copy / "Summary" / f"date={TODAY}" / "cluster=west"
+    one = next(p for p in sorted(place.iterdir()) if "train" in p.name and "r0" in p.name)
+    rows = pd.read_parquet(one)
+    rows["mfu_estimated_percent"] = 77.5
+    rows.to_parquet(tmp_path / "again.parquet")
+    os.replace(tmp_path / "again.parquet", one)
+    second = ask()
+    train = next(r for r in second["rows"] if r["key"] == {"job": "train", "rank": 0})
+    assert 0 < second["files"] < first["files"] and train["days"][-1]["mfu_percent"] == pytest.approx(77.5)
+    one.unlink()
+    train = next(r for r in ask()["rows"] if r["key"] == {"job": "train", "rank": 0})
+    assert train["days"][-1] is None and train["profiles"] == second["rows"][0]["profiles"] - 1
+    shutil.rmtree(copy)
+    shutil.copytree(fleet, copy)
+    assert ask()["rows"] == server.ask(fleet, "fleet", to=TODAY, group="rank")["rows"]
