@@ -7,8 +7,12 @@ repository's history for good."""
 
 import argparse
 import datetime
+import json
+import re
+import subprocess
 import sys
 import tempfile
+import urllib.request
 from pathlib import Path
 
 import duckdb
@@ -16,6 +20,7 @@ from PIL import Image
 from playwright.sync_api import expect, sync_playwright
 
 import conftest
+import test_manage
 from driver import Viewer
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "oracle"))
@@ -24,6 +29,7 @@ import fleet_job  # noqa: E402
 LIMIT = 100_000
 SIZE = {"width": 1280, "height": 860}
 STATES = {}
+ENDS = []  # of what the states have started
 # The same program twice, once throttled: what a comparison is for.
 PROFILES = {
     "attention": conftest.PROFILES["attention"],
@@ -57,10 +63,46 @@ def zoomed(viewer, profiles, **params):
     return event
 
 
+def collected(profiles):
+    """A collector's store with captures of two jobs, one of which is damaged; how to end it, and where it is."""
+    store = profiles.parent / "store"
+    for name in ("attention", "attention-calm", "lossy"):
+        capture = profiles.parent / f"capture-{name}"
+        capture.mkdir()
+        for end in ("neff", "ntff"):
+            data = (profiles.parent / f"{name}.{end}").read_bytes()
+            (capture / f"p.{end}").write_bytes(data[:4000] + b"\xff" * 400 + data[4400:] if (name, end) == ("lossy", "ntff") else data)
+        subprocess.run([conftest.BIN / "kymo", "import", "--reserve", "1M", "--capture-id", name, "--data-path", store, capture],
+                       check=False, capture_output=True)
+    process, base = test_manage.start(store)
+    ENDS.append(lambda: conftest.stop(process))
+    return base
+
+
 @state
 def profiles_list(viewer, profiles):
-    viewer.page.goto(viewer.base)
-    viewer.page.get_by_role("link", name="attention").first.wait_for()
+    base = collected(profiles)
+    for path, value in (("folders/week%2048", []), ("folders/to%20compare", []), ("tags/throttled", []), ("tags/baseline", [])):
+        names = [row["name"] for row in json.load(urllib.request.urlopen(f"{base}/api/v1/profiles"))["profiles"]]
+        wanted = [n for n in names if ("calm" in n) == ("baseline" in path or "week" in path) and "lossy" not in n]
+        body = json.dumps({"value": value or wanted}).encode()
+        headers = {"content-type": "application/json"}
+        urllib.request.urlopen(urllib.request.Request(f"{base}/api/v1/{path}", body, headers, method="PUT"))
+    page = viewer.page
+    page.goto(base)
+    page.locator("tr[data-profile]").first.wait_for()
+    page.get_by_label(re.compile("Favourite .*calm")).click()
+    page.get_by_role("button", name="Upload").click()
+    page.get_by_label("Capture: folder").set_input_files(profiles.parent / "capture-attention")
+    page.get_by_label("Name", exact=True).fill("nightly")
+    page.get_by_role("dialog").get_by_role("button", name="Upload").click()
+    status = page.get_by_role("region", name="Upload nightly").get_by_role("status")
+    expect(status).to_have_text("ready", timeout=60000)
+    page.get_by_role("navigation").get_by_role("button", name="All profiles").click()
+    expect(page.locator("tr[data-profile]")).to_have_count(4)
+    for name in ("attention-calm", "attention-nc0"):
+        page.get_by_label(re.compile(f"Select .*-{name}")).check()
+    page.get_by_role("button", name="Actions").click()
 
 
 @state
@@ -210,6 +252,8 @@ def main():
         finally:
             browser.close()
             conftest.stop(process)
+            for end in ENDS:
+                end()
     return 0 if good else 1
 
 

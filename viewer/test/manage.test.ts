@@ -51,6 +51,10 @@ describe("rows", () => {
     expect(stateText({ name: "p", state: "processing", stage: "decode", done: 1, total: 3 })).toBe(
       "processing: decode, 33 %",
     );
+    const reason = "/x y/store/raw/captures/c/a/p.ntff: offset 128: its CRC32C is another";
+    expect(stateText({ name: "p", state: "failed", reason, file_offset: 128 })).toBe(
+      "failed: /x p.ntff: its CRC32C is another (at byte 128 of the file)",
+    );
     expect(stateText({ name: "p" })).toBe("ready");
   });
 

@@ -5,12 +5,20 @@ import { openAddress, sqlAddress, summaryAddress } from "../state/route";
 import { bytesText } from "../timeline/scale";
 import { isReady, progressOf, type Sort, type SortKey, stateText } from "./list";
 
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/** 30 Nov 10:49, of another year 30 Nov 2025. */
 function dayText(ns: number | undefined): string {
   if (!ns) return "";
   const date = new Date(ns / 1e6);
   const two = (n: number) => String(n).padStart(2, "0");
-  const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+  const day = `${date.getDate()} ${MONTHS[date.getMonth()]}`;
+  if (date.getFullYear() !== new Date().getFullYear()) return `${day} ${date.getFullYear()}`;
   return `${day} ${two(date.getHours())}:${two(date.getMinutes())}`;
+}
+
+function exactDay(ns: number | undefined): string {
+  return ns ? new Date(ns / 1e6).toLocaleString() : "";
 }
 
 interface HeadProps {
@@ -126,15 +134,21 @@ function Row({ row, checked, favourite, tags, onCheck, onFavour, onTag }: RowPro
           </button>
         ))}
       </td>
-      <td>
+      <td class="state-cell">
         <State row={row} />
       </td>
       <td>{row.job ?? ""}</td>
-      <td title={row.owner ? `Uploaded by ${row.owner}` : ""}>{row.host ?? ""}</td>
+      <td class="time" title={row.owner ? `Uploaded by ${row.owner}` : ""}>
+        {row.host ?? ""}
+      </td>
       <td class="number">{row.rank ?? ""}</td>
       <td class="number">{row.bytes === undefined ? "" : bytesText(row.bytes)}</td>
-      <td class="time">{dayText(row.received_ns)}</td>
-      <td class="time">{dayText(row.finished_ns)}</td>
+      <td class="time" title={exactDay(row.received_ns)}>
+        {dayText(row.received_ns)}
+      </td>
+      <td class="time" title={exactDay(row.finished_ns)}>
+        {dayText(row.finished_ns)}
+      </td>
       <td class="time">
         {isReady(row) && (
           <>

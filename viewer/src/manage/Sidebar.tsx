@@ -41,7 +41,7 @@ export function Sidebar({ shelf, place, onNew, onRename, onDelete }: Props) {
       <div class="places-head">
         <h2>Folders</h2>
         <button type="button" class="tiny" aria-label="New folder" title="New folder" onClick={onNew}>
-          ＋
+          +
         </button>
       </div>
       {shelf.folders.length === 0 && <p class="muted">None yet.</p>}

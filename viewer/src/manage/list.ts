@@ -111,10 +111,16 @@ export function progressOf(row: ProfileRow): number | null {
   return row.total && row.done !== undefined ? Math.min(row.done / row.total, 1) : null;
 }
 
+/** Less where the collector keeps the file, and less what stands behind it as a number of its own. */
+export function reasonText(reason: string | undefined): string {
+  if (!reason) return "no reason is known";
+  return reason.replace(/\S*\/raw\/(captures|neff)\/(\S*\/)?/g, "").replace(/: offset \d+:/, ":");
+}
+
 /** The state as a person reads it, with why and where. */
 export function stateText(row: ProfileRow): string {
   const at = row.file_offset === undefined ? "" : ` (at byte ${row.file_offset} of the file)`;
-  if (row.state === "failed") return `failed: ${row.reason ?? "no reason is known"}${at}`;
+  if (row.state === "failed") return `failed: ${reasonText(row.reason)}${at}`;
   if (row.state === "queued" && row.reason) return `queued: ${row.reason}`;
   if (row.state !== "processing") return row.state ?? "ready";
   const part = progressOf(row);
