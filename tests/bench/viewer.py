@@ -27,6 +27,8 @@ import threading
 import time
 import urllib.request
 
+from playwright.sync_api import Error
+
 from figures import log, logged, measured, say
 from viewer_page import Ours, chromium, tab
 from viewer_peers import PEERS, opened, served
@@ -243,11 +245,12 @@ def export_path(run, table, mode):
 
 
 def exported(run, table, mode, seconds):
-    """(MB, seconds) of one export of everything, read for so long at most"""
+    """(MB, seconds) of one export of everything, read for so long at most; 0 MB when nothing came"""
     begin, size = time.monotonic(), 0
-    with urllib.request.urlopen(run.base + export_path(run, table, mode), timeout=60) as response:
-        while time.monotonic() - begin < seconds and (data := response.read(1 << 20)):
-            size += len(data)
+    with contextlib.suppress(OSError):
+        with urllib.request.urlopen(run.base + export_path(run, table, mode), timeout=seconds) as response:
+            while time.monotonic() - begin < seconds and (data := response.read(1 << 20)):
+                size += len(data)
     return size / 1e6, time.monotonic() - begin
 
 
@@ -456,7 +459,12 @@ class Bench:
             if begin - self.begin > self.args.minutes * 60:
                 self.left.append(f"{bench} {records}")
                 return None
-            figures = make()
+            try:
+                figures = make()
+            except (Error, OSError, subprocess.SubprocessError, StopIteration) as error:
+                print(f"{bench} at {records / 1e6:g} M failed: {type(error).__name__}: {error}", file=sys.stderr)
+                self.left.append(f"{bench} {records}")
+                return None
             if keep:
                 log(bench, records, SEED, time.monotonic() - begin, figures)
         show(f"{bench}_{records / 1e6:g}M", figures)
@@ -517,7 +525,7 @@ def main():
     if not args.no_peers:
         bench.peers()
     if bench.left:
-        sys.exit(f"no time was left for {', '.join(bench.left)}: run it again, it goes on there")
+        sys.exit(f"failed, or no time was left: {', '.join(bench.left)}. Run it again: it goes on there")
     if not args.keep:
         shutil.rmtree(scratch)
 
