@@ -105,6 +105,11 @@ def color(page, layer, x, y):
     )
 
 
+def is_text(page, rgba):
+    wanted = page.evaluate("() => getComputedStyle(document.querySelector('.ranks-plot canvas')).getPropertyValue('--text').trim()")
+    return all(abs(int(wanted[i : i + 2], 16) - value) < 40 for i, value in zip((1, 3, 5), rgba))
+
+
 def is_amber(rgba):
     red, green, blue, alpha = rgba
     return alpha > 40 and red > 150 and 80 < green < red and blue < green * 0.75
@@ -173,8 +178,8 @@ def test_error_bounds_are_drawn(page, base, job):
     assert int(page.get_attribute(".ranks-lanes", "data-whiskers")) >= 1
     y = y_of(page, members[SLOW].name, 0.44)
     for side in (-1, 1):
-        assert is_amber(color(page, 0, x_of(page, at + side * error * 0.9), y)), side
-        assert not is_amber(color(page, 0, x_of(page, at + side * error * 1.4), y)), side
+        assert is_text(page, color(page, 0, x_of(page, at + side * error * 0.9), y)), side
+        assert not is_text(page, color(page, 0, x_of(page, at + side * error * 1.4), y)), side
     page.mouse.move(x_of(page, at + 3 * error), y)
     page.wait_for_timeout(80)
     clocks = table(parent, "ClockMap").set_index("profile").device_error_ns

@@ -69,10 +69,16 @@ function drawWhisker(context: Context, scene: Scene, at: number, error: number, 
   const half = (error / (scene.view.to - scene.view.from)) * scene.width;
   if (error < 0 || half < WHISKER_LEAST) return false;
   const x = xOf(scene, at);
-  context.fillStyle = scene.theme.amber;
-  context.fillRect(x - half, y - 0.75, 2 * half, 1.5);
-  context.fillRect(x - half - 0.75, y - 4, 1.5, 8);
-  context.fillRect(x + half - 0.75, y - 4, 1.5, 8);
+  // With an edge of the ground's colour: operations have any colour.
+  for (const [color, more] of [
+    [scene.theme.ground, 1],
+    [scene.theme.text, 0],
+  ] as const) {
+    context.fillStyle = color;
+    context.fillRect(x - half - more, y - 0.75 - more, 2 * (half + more), 1.5 + 2 * more);
+    for (const side of [-half, half])
+      context.fillRect(x + side - 0.75 - more, y - 4 - more, 1.5 + 2 * more, 8 + 2 * more);
+  }
   return true;
 }
 
