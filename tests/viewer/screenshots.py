@@ -142,6 +142,25 @@ def search(viewer, profiles):
 
 
 @state
+def regions(viewer, profiles):
+    viewer.open("attention")
+    widget = viewer.add_widget("Region Highlighter")
+    widget.get_by_role("button", name="Unfold attend nc0", exact=True).click()
+    for name in ("attend #2 nc0", "attend #3 nc0"):
+        widget.get_by_role("checkbox", name=f"Compare {name}", exact=True).check()
+    widget.get_by_role("button", name="Fold attend nc0", exact=True).click()
+    widget.get_by_role("region", name="Comparison of regions").scroll_into_view_if_needed()
+
+
+@state
+def categories(viewer, profiles):
+    viewer.open("attention")
+    widget = viewer.add_widget("Overall Summary")
+    widget.get_by_role("region", name="Tensor engine").get_by_role("button").click()
+    widget.scroll_into_view_if_needed()
+
+
+@state
 def losses(viewer, profiles):
     viewer.open("lossy")
 
