@@ -202,7 +202,9 @@ interface DeleteProps extends Base {
 type Outcome = { name: string; error: string | null };
 
 /** Each profile has an outcome of its own. */
-export function DeleteDialog({ shelf, rows, onDeleted, onClose }: DeleteProps) {
+export function DeleteDialog({ shelf, rows: asked, onDeleted, onClose }: DeleteProps) {
+  // What is gone is not chosen any more, and stays in the list of outcomes.
+  const [rows] = useState(asked);
   const [busy, setBusy] = useState(false);
   const [outcomes, setOutcomes] = useState<Outcome[] | null>(null);
   const remove = async () => {
