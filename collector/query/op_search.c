@@ -192,11 +192,60 @@ static int answer_page(const struct search *s, struct kymo_err *err)
 #define OF_TRANSFERS                                                                                                   \
     "packet_aggregation_id IN (SELECT id FROM k.\"DmaPacketAggregated\" WHERE end_ts >= $2 AND start_ts <= $3 AND "
 
-/* Packets match when their transfer does. */
+/* A row of packets' marks: of which kind its track is, too. */
+static int keep_packets(void *ctx, const struct sql_cell *c, struct kymo_err *err)
+{
+    struct op_marks *m = ctx;
+    enum serve_kind kind = c[4].i ? SERVE_KIND_dma_queue : SERVE_KIND_dma_engine;
+    m->track = kind == m->kind ? m->track : NULL;
+    m->kind = kind;
+    return op_marks_keep(m, c, err);
+}
+
+static int add_packets(const struct search *s, struct kymo_buf *b)
+{
+    static const enum serve_kind kinds[] = {SERVE_KIND_dma_engine, SERVE_KIND_dma_queue};
+    int r = kymo_buf_printf(
+        b,
+        "WITH g AS MATERIALIZED (SELECT engine_idx, pcore_idx, queue_name, queue_idx, (start_ts - $2) // $4 AS b,"
+        " CASE WHEN end_ts - start_ts >= $4 THEN id END AS i, min(start_ts) AS s, max(end_ts) AS e, count(*) AS n FROM"
+        " k.\"DmaPacket\" WHERE end_ts >= $2 AND start_ts <= $3 AND %s",
+        s->in_packets ? "" : OF_TRANSFERS);
+    if (r == 0)
+        r = add_condition(s, b);
+    if (r == 0)
+        r = kymo_buf_printf(b, "%s GROUP BY ALL) SELECT track, min(s) AS s, max(e), sum(n)::BIGINT, kind FROM (",
+                            s->in_packets ? "" : ")");
+    for (int i = 0; i < 2 && r == 0; i++) {
+        r = kymo_buf_printf(b, "%sSELECT ", i ? " UNION ALL " : "");
+        if (r == 0)
+            r = serve_tracks_label(serve_dir_of(s->q), kinds[i], b);
+        if (r == 0)
+            r = kymo_buf_printf(b, " AS track, b, i, s, e, n, %d::BIGINT AS kind FROM g", i);
+    }
+    return r < 0 ? r : kymo_buf_printf(b, ") GROUP BY kind, track, b, i ORDER BY kind, track, s");
+}
+
+/* Packets match when their transfer does. They are read once for both of their tracks, whose names take long to make:
+ * first those of one queue and pixel become one. */
+static int read_packets(const struct search *s, const struct op_window *w, struct op_marks *m, struct kymo_err *err)
+{
+    int64_t pixel = (w->to - w->from) / w->width;
+    const struct sql_bind binds[] = {s->value, SQL_INT(w->from), SQL_INT(w->to), SQL_INT(pixel > 0 ? pixel : 1)};
+    struct kymo_buf b;
+    kymo_buf_init(&b, SQL_MAX);
+    m->kind = SERVE_KIND_dma_engine;
+    m->track = NULL;
+    int r = add_packets(s, &b);
+    r = r < 0 ? kymo_err_set(err, r, "no memory for a statement")
+              : sql_run(serve_sql_of(s->q), (const char *)b.data, binds, 4, keep_packets, m, err);
+    kymo_buf_done(&b);
+    return r;
+}
+
 static int read_marks(const struct search *s, const struct op_window *w, enum serve_kind kind, struct op_marks *m,
                       struct kymo_err *err)
 {
-    bool packets = !s->in_packets && (kind == SERVE_KIND_dma_engine || kind == SERVE_KIND_dma_queue);
     int64_t pixel = (w->to - w->from) / w->width;
     const struct sql_bind binds[] = {s->value, SQL_INT(w->from), SQL_INT(w->to), SQL_INT(pixel > 0 ? pixel : 1)};
     struct kymo_buf b;
@@ -206,15 +255,13 @@ static int read_marks(const struct search *s, const struct op_window *w, enum se
     int r =
         kymo_buf_printf(&b,
                         "SELECT track, min(start_ts) AS s, max(end_ts), count(*) FROM k.row_%s WHERE end_ts >= $2 AND"
-                        " start_ts <= $3 AND %s",
-                        serve_kinds[kind].name, packets ? OF_TRANSFERS : "");
+                        " start_ts <= $3 AND ",
+                        serve_kinds[kind].name);
     if (r == 0)
         r = add_condition(s, &b);
     if (r == 0)
-        r = kymo_buf_printf(&b,
-                            "%s GROUP BY track, (start_ts - $2) // $4, CASE WHEN end_ts - start_ts >= $4 THEN id END"
-                            " ORDER BY track, s",
-                            packets ? ")" : "");
+        r = kymo_buf_printf(&b, " GROUP BY track, (start_ts - $2) // $4, CASE WHEN end_ts - start_ts >= $4 THEN id END"
+                                " ORDER BY track, s");
     r = r < 0 ? kymo_err_set(err, r, "no memory for a statement")
               : sql_run(serve_sql_of(s->q), (const char *)b.data, binds, 4, op_marks_keep, m, err);
     kymo_buf_done(&b);
@@ -224,15 +271,17 @@ static int read_marks(const struct search *s, const struct op_window *w, enum se
 static int answer_marks(const struct search *s, struct kymo_err *err)
 {
     static const enum serve_kind instructions[] = {SERVE_KIND_instruction, SERVE_KIND_instruction_split},
-                                 transfers[] = {SERVE_KIND_dma_engine, SERVE_KIND_dma_queue, SERVE_KIND_dma_transfer};
+                                 transfers[] = {SERVE_KIND_dma_transfer};
     bool dma = s->category == CATEGORY_DMA;
-    size_t n = dma ? 3 : serve_dir_of(s->q)->has_split ? 2 : 1;
+    size_t n = dma ? 1 : serve_dir_of(s->q)->has_split ? 2 : 1;
     struct op_window w;
     struct op_marks m = {.dir = serve_dir_of(s->q)};
     struct packed *packed KYMO_CLEANUP(packed_freep) = NULL;
     int r = op_window_read(s->q, true, &w, err);
     if (r == 0 && !(m.packed = packed = packed_new(w.from, w.to, w.width)))
         r = kymo_err_set(err, -ENOMEM, "no memory for an answer");
+    if (r == 0 && dma)
+        r = read_packets(s, &w, &m, err);
     for (size_t i = 0; i < n && r == 0; i++)
         r = read_marks(s, &w, dma ? transfers[i] : instructions[i], &m, err);
     return r < 0 ? r : serve_answer_packed(s->q, packed, err);

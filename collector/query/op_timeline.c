@@ -8,7 +8,8 @@
 #include "collector/query/serve_ops.h"
 
 #define PER_PIXEL 4        /* exact events at most, of a track */
-#define EXACT_EVENTS 65536 /* of all tracks of a kind, so that no window reads a table for one sparse track */
+#define EXACT_EVENTS 16384 /* of all tracks of a kind: more take longer to read and send than buckets */
+#define FAR_MORE 8         /* times as many, spread evenly, are not counted before levels are taken */
 #define SQL_MAX (4u << 20)
 #define SLOTS 1024
 
@@ -222,6 +223,20 @@ static int run(struct timeline *t, int built, size_t n, sql_row row, struct kymo
     return sql_run(t->sql, (const char *)t->text.data, t->binds, n, row, t, err);
 }
 
+/* Whole buckets, wherever the window cuts them. */
+static void widen(struct timeline *t, int64_t bucket)
+{
+    int64_t before = t->w.from % bucket, behind = t->w.to % bucket;
+    t->binds[0] = SQL_INT(t->w.from - (before < 0 ? before + bucket : before));
+    t->binds[1] = SQL_INT(t->w.to - (behind < 0 ? behind + bucket : behind) + bucket - 1);
+}
+
+/* kymo's tables and levels come in the order of start as they are. */
+static const char *in_order(const struct timeline *t, const char *order)
+{
+    return t->dir->own_levels ? "" : order;
+}
+
 static int read_events(struct timeline *t, struct kymo_err *err)
 {
     size_t n;
@@ -232,36 +247,51 @@ static int read_events(struct timeline *t, struct kymo_err *err)
     if (r == 0 && count_exact(t) < t->end - t->first)
         r = add_tracks(t, true, &n);
     if (r == 0)
-        r = kymo_buf_printf(&t->text, " ORDER BY start_ts, id");
+        r = kymo_buf_printf(&t->text, "%s",
+                            serve_kinds[t->choices[t->first].track->kind].table ? in_order(t, " ORDER BY start_ts, id")
+                                                                                : " ORDER BY start_ts, id");
     return run(t, r, n, event_row, err);
 }
 
-static int read_levels(struct timeline *t, int64_t bucket, struct kymo_err *err)
+/* Of a level whose buckets are a whole part of the answer's. */
+static int read_levels(struct timeline *t, int64_t level, int64_t bucket, struct kymo_err *err)
 {
     size_t n;
-    int r = begin(
-        t,
-        "SELECT track, start_ts, first_ts, last_ts, event_count, busy_ns, bytes, longest_id, longest_ns, label, color"
-        " FROM k.levels WHERE kind = '%s' AND bucket_ns = $3 AND last_ts >= $1 AND start_ts <= $2"
-        " ORDER BY start_ts",
-        &n);
-    t->binds[n++] = SQL_INT(bucket);
+    int r =
+        level == bucket
+            ? begin(t,
+                    "SELECT track, start_ts, first_ts, last_ts, event_count, busy_ns, bytes, longest_id, longest_ns,"
+                    " label, color FROM k.levels WHERE kind = '%s' AND bucket_ns = $3 AND last_ts >= $1 AND"
+                    " start_ts <= $2",
+                    &n)
+            : begin(t,
+                    "SELECT track, start_ts // $4 * $4 AS b, min(first_ts), max(last_ts), sum(event_count)::BIGINT,"
+                    " sum(busy_ns)::BIGINT, sum(bytes)::BIGINT, arg_max(longest_id, longest_ns), max(longest_ns),"
+                    " arg_max(label, longest_ns), arg_max(color, longest_ns) FROM k.levels WHERE kind = '%s' AND"
+                    " bucket_ns = $3 AND last_ts >= $1 AND start_ts <= $2 GROUP BY track, b ORDER BY b",
+                    &n);
+    t->binds[n++] = SQL_INT(level);
+    if (level != bucket) {
+        widen(t, bucket);
+        t->binds[n++] = SQL_INT(bucket);
+    } else if (r == 0) {
+        r = kymo_buf_printf(&t->text, "%s", in_order(t, " ORDER BY start_ts"));
+    }
     return run(t, r, n, bucket_row, err);
 }
 
-/* Below the finest level, and for kinds that have none: of whole buckets, wherever the window cuts them. */
+/* Below the finest level, and for kinds that have none. */
 static int make_buckets(struct timeline *t, int64_t bucket, struct kymo_err *err)
 {
     size_t n;
     int r = begin(t,
                   "SELECT track, start_ts // $3 * $3 AS b, min(start_ts), max(end_ts), count(*),"
-                  " least(sum(end_ts - start_ts)::BIGINT, max(end_ts) - min(start_ts)), sum(bytes)::BIGINT,"
-                  " arg_max(id, end_ts - start_ts), max(end_ts - start_ts), arg_max(label, end_ts - start_ts),"
-                  " arg_max(color, end_ts - start_ts) FROM k.src_%s WHERE end_ts >= $1 AND start_ts <= $2",
+                  " least(sum(end_ts - least(start_ts + wait, end_ts))::BIGINT, max(end_ts) - min(start_ts)),"
+                  " sum(bytes)::BIGINT, arg_max(id, end_ts - start_ts), max(end_ts - start_ts),"
+                  " arg_max(label, end_ts - start_ts), arg_max(color, end_ts - start_ts) FROM k.src_%s WHERE"
+                  " end_ts >= $1 AND start_ts <= $2",
                   &n);
-    int64_t before = t->w.from % bucket;
-    t->binds[0] = SQL_INT(t->w.from - (before < 0 ? before + bucket : before));
-    t->binds[1] = SQL_INT(t->w.to - t->w.to % bucket + bucket - 1);
+    widen(t, bucket);
     t->binds[n++] = SQL_INT(bucket);
     if (r == 0 && count_exact(t))
         r = add_tracks(t, false, &n);
@@ -274,6 +304,8 @@ static int make_buckets(struct timeline *t, int64_t bucket, struct kymo_err *err
 static int count_events(struct timeline *t, int64_t finest, struct kymo_err *err)
 {
     size_t n;
+    for (size_t i = t->first; i < t->end; i++)
+        t->choices[i].events = 0;
     int64_t bucket = (t->w.to - t->w.from) / 64;
     int r;
     if (finest < 0) {
@@ -289,7 +321,7 @@ static int count_events(struct timeline *t, int64_t finest, struct kymo_err *err
     return run(t, r, n, count_row, err);
 }
 
-static bool choose_modes(struct timeline *t, bool has_level)
+static bool choose_modes(struct timeline *t)
 {
     int64_t total = 0;
     bool any = false;
@@ -297,10 +329,27 @@ static bool choose_modes(struct timeline *t, bool has_level)
         total += t->choices[i].events;
     for (size_t i = t->first; i < t->end; i++) {
         struct choice *k = &t->choices[i];
-        k->exact = (!has_level || total <= EXACT_EVENTS) && k->events <= PER_PIXEL * t->w.width;
+        k->exact = total <= EXACT_EVENTS && k->events <= PER_PIXEL * t->w.width;
         any |= k->exact;
     }
     return any;
+}
+
+/* What the tracks have in all, of which a window has no more than its part if they are spread evenly. */
+static int64_t count_all(struct timeline *t)
+{
+    int64_t n = 0;
+    for (size_t i = t->first; i < t->end; i++) {
+        t->choices[i].events = t->choices[i].track->events;
+        n += t->choices[i].events;
+    }
+    return n;
+}
+
+static bool is_crowded(const struct timeline *t, int64_t events)
+{
+    double whole = (double)(t->dir->to - t->dir->from) + 1, here = (double)(t->w.to - t->w.from);
+    return (double)events * (here < whole ? here / whole : 1) > (double)EXACT_EVENTS * FAR_MORE;
 }
 
 static void open_tracks(struct timeline *t, int64_t bucket)
@@ -318,15 +367,18 @@ static int read_kind(struct timeline *t, struct kymo_err *err)
     enum serve_kind kind = t->choices[t->first].track->kind;
     int64_t pixel = (t->w.to - t->w.from) / t->w.width, finest = serve_dir_bucket(t->dir, kind, 0);
     int64_t level = finest > 0 && finest <= pixel ? serve_dir_bucket(t->dir, kind, pixel) : -1;
-    int r = count_events(t, finest, err);
+    int64_t events = count_all(t);
+    bool crowded = level > 0 && is_crowded(t, events);
+    int r = crowded || events <= EXACT_EVENTS ? 0 : count_events(t, finest, err);
     if (r < 0)
         return r;
-    bool exact = choose_modes(t, level > 0), all = count_exact(t) == t->end - t->first;
-    open_tracks(t, level > 0 ? level : pixel > 0 ? pixel : 1);
-    if (exact)
+    bool exact = !crowded && choose_modes(t), all = exact && count_exact(t) == t->end - t->first;
+    int64_t bucket = level > 0 ? pixel / level * level : pixel > 0 ? pixel : 1;
+    open_tracks(t, bucket);
+    if (exact && events)
         r = read_events(t, err);
     if (r == 0 && !all)
-        r = level > 0 ? read_levels(t, level, err) : make_buckets(t, pixel > 0 ? pixel : 1, err);
+        r = level > 0 ? read_levels(t, level, bucket, err) : make_buckets(t, bucket, err);
     return r;
 }
 

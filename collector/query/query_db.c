@@ -136,7 +136,7 @@ static int lock_down(struct query_db *db, struct kymo_err *err)
 {
     struct kymo_buf sql;
     kymo_buf_init(&sql, QUERY_SQL_MAX);
-    int r = kymo_buf_printf(&sql, "SET allowed_directories = [");
+    int r = kymo_buf_printf(&sql, "SET GLOBAL parquet_metadata_cache = true; SET allowed_directories = [");
     for (size_t i = 0; i < db->n_dirs && r == 0; i++)
         if (db->dir_fds[i] >= 0)
             r = kymo_buf_printf(&sql, "'/proc/self/fd/%d',", db->dir_fds[i]);

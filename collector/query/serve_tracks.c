@@ -82,6 +82,14 @@ static int add_track_text(struct kymo_buf *b, const struct serve_dir *d, const c
     return kymo_buf_printf(b, "%.*s%s%s", (int)(at - track), track, core, at + 2);
 }
 
+int serve_tracks_label(const struct serve_dir *d, enum serve_kind kind, struct kymo_buf *b)
+{
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
+        if (sources[i].kind == kind)
+            return add_track_text(b, d, sources[i].track);
+    return -ENOENT;
+}
+
 static int make_view(const struct serve_dir *d, const struct sql *s, const struct source *src, const char *prefix,
                      const char *rest, struct kymo_buf *b, struct kymo_err *err)
 {

@@ -16,6 +16,8 @@
  * k.row_KIND(track, all columns of the table), and k.levels.
  */
 int serve_tracks_views(struct serve_dir *d, const struct sql *s, struct kymo_err *err) KYMO_MUST_CHECK;
+/* Appends SQL for the label of the track of a row of the kind's table. */
+int serve_tracks_label(const struct serve_dir *d, enum serve_kind kind, struct kymo_buf *b);
 /* Fills tracks; the directory's cores and extent are known. */
 int serve_tracks_find(struct serve_dir *d, const struct sql *s, struct kymo_err *err) KYMO_MUST_CHECK;
 
