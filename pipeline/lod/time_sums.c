@@ -7,17 +7,22 @@
 #include "base/alloc.h"
 
 #define SUBJECTS_MAX (1u << 27)
+#define NONE INT64_MIN /* no bucket: it would begin before all time */
 
+/* Small, since each event looks at those of several subjects. */
 struct subject {
     int64_t covered; /* up to where its spans reach */
-    uint32_t last;   /* its newest row, plus 1; 0: none */
+    int64_t bucket;  /* of its newest row; NONE: it has none */
+    int64_t busy;    /* what that row does not have yet */
+    size_t last;     /* its newest row */
+    bool has_rows;   /* ever had one */
 };
 
 struct time_sums {
     int64_t width;
     int64_t number, from, until; /* the bucket that was looked for last */
     struct subject *subjects;
-    size_t subject_count, subject_cap;
+    size_t subject_count, subject_cap, with_rows;
     struct time_sums_row *rows;
     struct time_sums_work *work; /* by row; NULL: none */
     size_t n, cap;
@@ -107,6 +112,14 @@ static void join(struct time_sums *s, size_t into, size_t from)
     x->has_flops |= y->has_flops;
 }
 
+/* Gives the newest row what it does not have yet. */
+static void settle(struct time_sums *s, struct subject *subject)
+{
+    if (subject->busy)
+        s->rows[subject->last].figures[TIME_SUMS_BUSY] += subject->busy;
+    subject->busy = 0;
+}
+
 /* Buckets become twice as wide: rows that are one from now on stand where the first of them stood. */
 static void widen(struct time_sums *s)
 {
@@ -114,8 +127,10 @@ static void widen(struct time_sums *s)
     s->width *= 2;
     s->from = s->until = 0;
     memset(s->index, 0, s->slots * sizeof *s->index);
-    for (size_t i = 0; i < s->subject_count; i++)
-        s->subjects[i].last = 0;
+    for (size_t i = 0; i < s->subject_count; i++) {
+        settle(s, &s->subjects[i]);
+        s->subjects[i].bucket = NONE;
+    }
     for (size_t i = 0; i < s->n; i++) {
         int64_t bucket = floor_div(s->rows[i].bucket, 2);
         uint32_t *at = find(s, s->rows[i].subject, bucket);
@@ -158,7 +173,7 @@ static int grow(struct time_sums *s, struct kymo_err *err)
 /* Room for one more row. However wide buckets are, a subject may have three, since the profile may begin in any. */
 static int make_room(struct time_sums *s, struct kymo_err *err)
 {
-    size_t most = 4 * s->subject_count > TIME_SUMS_ROWS ? 4 * s->subject_count : TIME_SUMS_ROWS;
+    size_t most = 4 * s->with_rows > TIME_SUMS_ROWS ? 4 * s->with_rows : TIME_SUMS_ROWS;
     while (s->n >= most && s->width < INT64_MAX / 4)
         widen(s);
     return s->n == s->cap ? grow(s, err) : 0;
@@ -172,7 +187,7 @@ static int add_subjects(struct time_sums *s, uint32_t subject, struct kymo_err *
         return kymo_err_set(err, r, "no memory for sums of %u subjects", subject);
     s->subjects = list;
     for (; s->subject_count <= subject; s->subject_count++)
-        s->subjects[s->subject_count] = (struct subject){.covered = INT64_MIN};
+        s->subjects[s->subject_count] = (struct subject){.covered = INT64_MIN, .bucket = NONE};
     return 0;
 }
 
@@ -203,7 +218,12 @@ static int other_row(struct time_sums *s, uint32_t subject, int64_t t, struct ky
             s->work[s->n] = (struct time_sums_work){.has_bytes = false};
         *at = (uint32_t)++s->n;
     }
-    s->subjects[subject].last = *at;
+    struct subject *mine = &s->subjects[subject];
+    settle(s, mine);
+    s->with_rows += !mine->has_rows;
+    mine->has_rows = true;
+    mine->last = *at - 1;
+    mine->bucket = s->number;
     return 0;
 }
 
@@ -214,10 +234,9 @@ static int row_at(struct time_sums *s, uint32_t subject, int64_t t, struct time_
     if (r < 0)
         return r;
     look_at(s, t);
-    uint32_t last = s->subjects[subject].last;
-    if (!last || s->rows[last - 1].bucket != s->number)
+    if (s->subjects[subject].bucket != s->number)
         r = other_row(s, subject, t, err);
-    *ret = &s->rows[s->subjects[subject].last - 1];
+    *ret = &s->rows[s->subjects[subject].last];
     return r;
 }
 
@@ -296,11 +315,16 @@ int time_sums_cover(struct time_sums *s, uint32_t subject, int64_t begin, int64_
     int r = subject < s->subject_count ? 0 : add_subjects(s, subject, err);
     if (r < 0)
         return r;
-    int64_t *covered = &s->subjects[subject].covered;
-    if (begin >= end || end <= *covered)
+    struct subject *mine = &s->subjects[subject];
+    if (begin >= end || end <= mine->covered)
         return 0;
-    begin = begin > *covered ? begin : *covered;
-    *covered = end;
+    begin = begin > mine->covered ? begin : mine->covered;
+    mine->covered = end;
+    look_at(s, begin);
+    if (mine->bucket == s->number && end <= s->until) {
+        mine->busy += end - begin;
+        return 0;
+    }
     return spread(s, subject, TIME_SUMS_BUSY, begin, end, err);
 }
 
@@ -323,6 +347,8 @@ static int compare(const void *x, const void *y, void *ctx)
 int time_sums_rows(struct time_sums *s, const uint8_t *rank, time_sums_sink sink, void *ctx, struct kymo_err *err)
 {
     struct order order = {s->rows, rank};
+    for (size_t i = 0; i < s->subject_count; i++)
+        settle(s, &s->subjects[i]);
     uint32_t *list KYMO_FREE = KYMO_NEW_ARRAY(uint32_t, s->n + 1);
     int r = list ? 0 : kymo_err_set(err, -ENOMEM, "no memory for %zu sums", s->n);
     for (size_t i = 0; list && i < s->n; i++)

@@ -14,7 +14,7 @@
 #include "base/err.h"
 
 #define TIME_SUMS_BUCKETS 1024    /* at most, of the profile's length */
-#define TIME_SUMS_ROWS (1u << 17) /* at most, as long as subjects are fewer than half of it */
+#define TIME_SUMS_ROWS (1u << 17) /* at most, or four for each subject that has any where that is more */
 #define TIME_SUMS_BYTES 8
 #define TIME_SUMS_FLOPS 2
 
@@ -47,8 +47,8 @@ struct time_sums_event {
     uint64_t bytes;
     const struct time_sums_work *work; /* NULL: none */
 };
-/* Subjects are numbered from 0 without wide gaps. FLOPs go where the event is busy, from begin to end; one that never
- * is has them where it starts. */
+/* Subjects are numbered from 0; those that have no rows here take 40 bytes. FLOPs go where the event is busy, from
+ * begin to end; one that never is has them where it starts. */
 int time_sums_event(struct time_sums *s, uint32_t subject, const struct time_sums_event *e,
                     struct kymo_err *err) KYMO_MUST_CHECK;
 /* The part of it that earlier spans of the subject do not cover goes to TIME_SUMS_BUSY. Spans come in order of begin.
