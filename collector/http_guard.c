@@ -90,7 +90,9 @@ bool http_guard_next_token(const char **at, struct http_token *ret)
 
 static bool is_sound(const struct http_token *t)
 {
-    return t->name_n <= HTTP_USER_MAX && strspn(t->name, LETTERS DIGITS "._-") >= t->name_n &&
+    size_t n = sizeof HTTP_USER_LOCAL - 1;
+    bool local = t->name_n == n && !memcmp(t->name, HTTP_USER_LOCAL, n);
+    return !local && t->name_n <= HTTP_USER_MAX && strspn(t->name, LETTERS DIGITS "._-") >= t->name_n &&
            t->line_n <= HTTP_TOKEN_LINE_MAX && is_token(t->token, t->token_n);
 }
 

@@ -8,7 +8,8 @@
 #define HTTP_TOKEN_MIN 16
 #define HTTP_TOKEN_MAX 512
 #define HTTP_USER_MAX 64
-#define HTTP_TOKENS_MAX 64 /* lines */
+#define HTTP_USER_LOCAL "local" /* whoever asks where no token is needed: may do everything, and is no token's name */
+#define HTTP_TOKENS_MAX 64      /* lines */
 #define HTTP_TOKEN_LINE_MAX (HTTP_USER_MAX + 64 + HTTP_TOKEN_MAX)
 
 /*
@@ -28,7 +29,7 @@ struct http_token {
 bool http_guard_next_token(const char **at, struct http_token *ret);
 /*
  * 1 to HTTP_TOKENS_MAX lines, each with HTTP_TOKEN_MIN to HTTP_TOKEN_MAX characters of a bearer token (RFC 6750); names
- * of 1 to HTTP_USER_MAX letters, digits, '.', '_', '-'.
+ * of 1 to HTTP_USER_MAX letters, digits, '.', '_', '-', and not HTTP_USER_LOCAL.
  */
 bool http_guard_are_tokens(const char *tokens);
 /* Which of them this is. Takes as long for each wrong one of its length. */

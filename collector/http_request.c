@@ -64,6 +64,7 @@ void http_request_end(void *cls, struct MHD_Connection *mhd, void **con_cls, enu
         http_conn_phase(q->http, q->conn, HTTP_READING);
     if (q->conn)
         q->conn->served = true;
+    q->conn = NULL; /* it may end before an answer that is still owed */
     free_request(q);
 }
 
@@ -270,7 +271,7 @@ const char *http_unknown_param(const struct http_request *q, const char *const *
 
 const char *http_user(const struct http_request *q)
 {
-    return *q->user ? q->user : "local";
+    return *q->user ? q->user : HTTP_USER_LOCAL;
 }
 
 bool http_has_login(const struct http_request *q)
@@ -447,8 +448,12 @@ static bool is_nobody(struct http *h, struct http_request *q, const struct heade
 {
     bool bearer = http_guard_has_bearer(headers->authorization), login = is_login(q, method);
     unsigned wait = bearer || login ? http_request_wait(q) : 0;
-    if (is_somebody(h, q, headers, wait == 0) || (login && wait == 0))
+    if (is_somebody(h, q, headers, wait == 0) || (login && wait == 0)) {
+        /* Somebody by cookie alone, whose token is wrong, may be trying other people's. */
+        if (bearer && wait == 0 && q->login)
+            http_request_wrong(q);
         return false;
+    }
     ret->form = headers->accept && strstr(headers->accept, "text/html") && (login || !strcmp(method, "GET"));
     if (wait > 0) {
         http_refuse(h, HTTP_REFUSED_ATTEMPTS);

@@ -76,7 +76,8 @@ static int add_published(void *ctx, const char *id)
     /* A manifest that somebody damaged takes nothing else with it. */
     if (raw_store_manifest(rec->s->raw, id, &m, NULL) < 0 || strcmp(m->capture_id, id) != 0)
         return 0;
-    return catalog_received(rec->s->catalog, m, rec->err);
+    r = catalog_received(rec->s->catalog, m, rec->err);
+    return r == -EINVAL ? 0 : r; /* nor does one whose names other captures have */
 }
 
 static int note_receiving(void *ctx, const struct catalog_capture *capture)

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "collector/fleet_store.h"
+#include "collector/http_guard.h"
 #include "collector/store.h"
 #include "collector/work_queue.h"
 
@@ -14,7 +15,7 @@ static int may_go(const struct catalog_profile *p, const char *user, struct kymo
     if (p->pinned)
         return kymo_err_set(err, -EALREADY, "%s is pinned", p->name);
     /* "local": whoever needs no token here may do everything. */
-    if (*p->owner && strcmp(p->owner, user) != 0 && strcmp(user, "local") != 0)
+    if (*p->owner && strcmp(p->owner, user) != 0 && strcmp(user, HTTP_USER_LOCAL) != 0)
         return kymo_err_set(err, -EPERM, "%s was uploaded by %s", p->name, p->owner);
     if (p->state == CATALOG_PROCESSING)
         return kymo_err_set(err, -EALREADY, "%s is being made; it can be deleted when that is over", p->name);

@@ -288,7 +288,7 @@ static int make_by_manifest(struct maker *m, size_t at, struct kymo_err *err)
     int r = part ? kymo_file_read_all(part, MANIFEST_BYTES_MAX, &data, &n, err) : no_memory(err);
     if (r == 0)
         r = manifest_parse(data, n, &c, err);
-    if (r < 0)
+    if (r != 0)
         return r == -EPROTO || r == -EFBIG ? kymo_err_set(err, -EINVAL, "manifest.pb: %s", err->text) : r;
     void *places = KYMO_NEW_ARRAY(size_t, c->n_files + m->u->n + 1);
     if (!places)

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "collector/http_guard.h"
 #include "collector/json_text.h"
 #include "collector/upload_impl.h"
 #include "collector/upload_manifest.h"
@@ -65,7 +66,7 @@ static int commit(struct publish *p, struct store *s)
     const char *user = p->upload->user;
     int r = store_commit(s, p->raw, &p->err);
     /* Where nobody needs to say who they are, it belongs to everybody. */
-    if (r == 0 && strcmp(user, "local") != 0)
+    if (r == 0 && strcmp(user, HTTP_USER_LOCAL) != 0)
         r = catalog_own(s->catalog, p->manifest.id, user, &p->err);
     p->profiles = json_array();
     if (r == 0)

@@ -136,6 +136,11 @@ static size_t on_data(void *ctx, const void *data, size_t n)
     struct put *p = ctx;
     if (p->writing)
         return 0;
+    if (p->upload->doomed) {
+        (void)kymo_err_set(&p->err, -ENOENT, "the upload was given up");
+        end(p);
+        return n;
+    }
     if (n > p->left) {
         (void)kymo_err_set(&p->err, -EINVAL, "%.200s: more bytes come than its size says", file_of(p)->path);
         end(p);

@@ -254,8 +254,11 @@ static int link_table(const struct work_job *j, const char *folder, const char *
         return 0;
     char *from KYMO_FREE = kymo_asprintf("%s/%s", folder, name);
     char *to KYMO_FREE = kymo_asprintf("%s/%s", j->output, name);
+    struct stat st;
     if (!from || !to)
         return no_memory(err);
+    if (lstat(from, &st) == 0 && !S_ISREG(st.st_mode))
+        return 0;
     return kymo_file_ops()->link(from, to) == 0
                ? 0
                : kymo_err_set(err, -errno, "%s: cannot be linked: %s", name, strerror(errno));

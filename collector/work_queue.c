@@ -142,7 +142,8 @@ static int watch(struct work_queue *q, const struct slot *s, struct kymo_err *er
     return 0;
 }
 
-/* A processor that cannot even be started has failed for reasons of this machine: later. */
+/* A processor that cannot even be started has failed for reasons of this machine: later. So have ready tables without
+ * room; what else keeps them from their place will not go away. */
 static void start(struct work_queue *q, struct slot *s)
 {
     struct kymo_err err = {0};
@@ -152,7 +153,8 @@ static void start(struct work_queue *q, struct slot *s)
         r = watch(q, s, &err);
     if (r == 0)
         return;
-    s->job.outcome = WORK_LATER;
+    bool later = !s->job.tables || s->job.kind != WORK_PROFILE || r == -ENOSPC || r == -EDQUOT || r == -ENOMEM;
+    s->job.outcome = later ? WORK_LATER : WORK_FAILED;
     memcpy(s->job.reason, err.text, sizeof s->job.reason);
 }
 

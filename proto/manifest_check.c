@@ -30,14 +30,15 @@ bool manifest_is_file_name(const char *name)
     for (const char *p = name; *p; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7f)
             return false;
-    for (const char *p = name;;) {
-        size_t part = strcspn(p, "/");
-        if (!is_part(p, part))
+    for (int i = 0; i < MANIFEST_NAME_PARTS_MAX; i++) {
+        size_t part = strcspn(name, "/");
+        if (!is_part(name, part))
             return false;
-        if (!p[part])
+        if (!name[part])
             return true;
-        p += part + 1;
+        name += part + 1;
     }
+    return false;
 }
 
 static bool text_fits(const char *text)

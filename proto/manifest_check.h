@@ -17,12 +17,14 @@
 #define MANIFEST_TEXT_MAX 255          /* bytes of job, host, a label and the like */
 #define MANIFEST_ID_MAX 64             /* bytes of a capture id */
 #define MANIFEST_NAME_MAX 255          /* bytes of a file's name with its folders */
+#define MANIFEST_NAME_PARTS_MAX 24     /* parts of such a name: fewer than kymo_file_remove_tree goes down */
 #define MANIFEST_SIZE_MAX (1ull << 42) /* bytes of one file */
 #define MANIFEST_PROFILE_NAME_MAX 200  /* bytes of a profile's name */
 
 /* [A-Za-z0-9._-], 1 to MANIFEST_ID_MAX bytes, no dot in front. */
 bool manifest_is_id(const char *id);
-/* Relative, no empty, "." or ".." part, no control character, at most MANIFEST_NAME_MAX bytes. */
+/* Relative, no empty, "." or ".." part, no control character, at most MANIFEST_NAME_MAX bytes and
+ * MANIFEST_NAME_PARTS_MAX parts. */
 bool manifest_is_file_name(const char *name);
 
 /*

@@ -248,6 +248,9 @@ int fleet_cache_ask(struct serve_request *q, const char *dir, int64_t from, int6
     r = open_cache(q, dir, err);
     if (r == 0)
         r = serve_visit_db(q, cache.db, visit, &c, err);
+    /* Without room for more, what is held may be in the way; a question that took too long goes on from it. */
+    if (r < 0 && r != -ECANCELED && r != -ETIMEDOUT)
+        forget();
     if (r == 0)
         ret->any = fleet_files_days(query_db_place(cache.db, 0), tables[0].name, &ret->first, &ret->last);
     (void)pthread_mutex_unlock(&cache.lock);

@@ -39,7 +39,7 @@ static const char busy[] =
     "WITH all_levels AS (SELECT kind, bucket_ns, timeline_track, start_ts, busy_ns FROM"
     " read_parquet('/proc/self/fd/%d/LevelOfDetail.parquet') WHERE kind = 'instruction'),"
     "l AS (SELECT coalesce(max(bucket_ns) FILTER (bucket_ns <= $3), min(bucket_ns)) AS bucket FROM all_levels),"
-    "b AS (SELECT greatest(bucket, $3)::BIGINT AS step, bucket FROM l),"
+    "b AS (SELECT greatest(bucket, $3 // bucket * bucket)::BIGINT AS step, bucket FROM l),"
     "t AS (SELECT start_ts // step AS place, timeline_track, sum(busy_ns)::DOUBLE AS busy, any_value(step) AS step"
     " FROM all_levels, b WHERE bucket_ns = bucket AND start_ts <= $2 AND start_ts >= $1 - step GROUP BY ALL)"
     "SELECT (place * any_value(step))::BIGINT, greatest(any_value(step), max(busy))::BIGINT, least(max(busy) / "

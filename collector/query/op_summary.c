@@ -26,7 +26,7 @@ struct summary {
     size_t n_chosen;
     size_t of_kind[SERVE_KIND_MAX]; /* how many are chosen */
     struct sql_bind *binds;
-    size_t n_binds;
+    size_t n_binds, binds_cap;
     struct kymo_buf text;
 };
 
@@ -35,7 +35,9 @@ static int choose(struct summary *s, struct kymo_err *err)
     const char *tracks = serve_question_text(serve_question_of(s->q), "tracks");
     s->box = tracks != NULL;
     s->chosen = KYMO_NEW_ARRAY(const struct serve_track *, s->dir->n_tracks + 1);
-    s->binds = KYMO_NEW_ARRAY(struct sql_bind, 2 * s->dir->n_tracks + 4);
+    /* Each part of the window names the tracks for itself. */
+    s->binds_cap = (OP_PIECES_MAX + 1) * s->dir->n_tracks + 4;
+    s->binds = KYMO_NEW_ARRAY(struct sql_bind, s->binds_cap);
     if (!s->chosen || !s->binds)
         return kymo_err_set(err, -ENOMEM, "no memory for tracks");
     for (size_t i = 0; s->box && i < s->dir->n_tracks; i++)
@@ -66,6 +68,8 @@ static int add_tracks(struct summary *s, enum serve_kind kind, const char *colum
     for (size_t i = 0; i < s->n_chosen && r == 0; i++) {
         if (s->chosen[i]->kind != kind)
             continue;
+        if (s->n_binds == s->binds_cap)
+            return -E2BIG;
         s->binds[s->n_binds++] = SQL_TEXT(s->chosen[i]->label);
         r = kymo_buf_printf(&s->text, ", $%zu", s->n_binds);
     }

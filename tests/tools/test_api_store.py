@@ -162,6 +162,15 @@ def test_wrong_tokens_are_slowed_down(tmp_path):
         assert login(server, BOB)[0] == 429, "one attempt at a time from then on"
 
 
+def test_a_cookie_does_not_hide_wrong_tokens(tmp_path):
+    with Server(tmp_path, "--token", f"ann {ANN}\nbob {BOB}") as server:
+        pair = login(server, ANN)[1]["Set-Cookie"].split(";")[0]
+        for n in range(20):
+            status, _, data = server.request("GET", "/api/v1/user", headers={"Cookie": pair, **bearer(f"wrong-token-number-{n:04}")})
+            assert status == 200 and data["user"] == "ann" and data["login"]
+        assert login(server, BOB)[0] == 429
+
+
 @pytest.mark.parametrize("token", ["", "x", ANN + "x", ANN[:-1], "ann " + ANN, f"ann {ANN}\nbob {BOB}", "%", "x" * 5000])
 def test_wrong_tokens_do_not_log_in(guarded, token):
     status, headers, data = login(guarded, token)

@@ -103,6 +103,7 @@ static void test_tokens(void **state)
                                       "ann 0123456789abcdef more",
                                       "spaces in this token",
                                       "0123456789abcdef\nshort",
+                                      "local 0123456789abcdef",
                                       "0123456789abc\001def",
                                       "0123456789abcdef\xc3\xa9"};
     static const char *const known[][2] = {{"0123456789abcdef", "token"},

@@ -36,6 +36,14 @@ static void knows_file_names(void **state)
         assert_true(manifest_is_file_name(good[i]));
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_false(manifest_is_file_name(bad[i]));
+
+    char deep[2 * (MANIFEST_NAME_PARTS_MAX + 1)];
+    for (size_t i = 0; i < sizeof deep; i++)
+        deep[i] = i % 2 ? '/' : 'd';
+    deep[sizeof deep - 1] = 0;
+    assert_false(manifest_is_file_name(deep));
+    deep[sizeof deep - 3] = 0;
+    assert_true(manifest_is_file_name(deep));
 }
 
 #define FILES 4

@@ -87,7 +87,7 @@ export class LanesData {
     private readonly api: RanksApi,
     private readonly extent: Range,
     private readonly changed: () => void,
-    private readonly failed: (message: string) => void,
+    private readonly failed: (message: string | null) => void,
   ) {}
 
   laneOf(profile: string): Lane | null {
@@ -116,6 +116,7 @@ export class LanesData {
     this.abort?.abort();
     const mine = new AbortController();
     this.abort = mine;
+    this.failed(null);
     const half = span(view) / 2;
     const wide = clamped({ from: view.from - half, to: view.to + half }, this.extent);
     const range = {

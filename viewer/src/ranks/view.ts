@@ -62,7 +62,6 @@ export class LanesView {
       model.api,
       model.extent,
       () => {
-        this.trouble.set(null);
         this.pointAgain();
         this.redraw();
       },
