@@ -97,8 +97,7 @@ static const char *const migrations[] = {
     "  WHERE p.capture = c.id ORDER BY instr('received queued processing failed ready', p.state) LIMIT 1), 'ready')"
     " END AS state, c.reason FROM captures c WHERE c.kind = 'capture';",
     /* Who uploaded a capture (null: a host sent it); profiles that stay. */
-    "ALTER TABLE captures ADD COLUMN owner TEXT;"
-    "ALTER TABLE profiles ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0;",
+    "ALTER TABLE captures ADD COLUMN owner TEXT; ALTER TABLE profiles ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0;",
 };
 _Static_assert(sizeof migrations / sizeof *migrations == CATALOG_SCHEMA_VERSION, "one migration per version");
 
