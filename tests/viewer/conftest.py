@@ -53,9 +53,10 @@ def make(folder, name, neff_args, ntff_args):
 
 
 def make_hostile(profiles):
-    """A copy whose operator and opcode are HTML and SQL, written by DuckDB: also other encodings than ours."""
+    """A copy whose operator and opcode are HTML and SQL, written by DuckDB: also other encodings than ours, and without the sums,
+    which have the operators' names too."""
     copy = profiles / "hostile"
-    shutil.copytree(profiles / "attention", copy)
+    shutil.copytree(profiles / "attention", copy, ignore=shutil.ignore_patterns("WindowSums.parquet", "WaitSums.parquet"))
     text = HOSTILE.replace("'", "''")
     db = duckdb.connect()
     db.execute(

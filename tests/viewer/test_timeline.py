@@ -269,7 +269,7 @@ def test_help_has_the_dependency_legend(viewer):
     for name in ("Same PSUM Bank", "Flow", "Anti", "Output", "DMA transfer", "Started the transfer"):
         assert name in text
     brown = dialog.locator("tr", has_text="Same PSUM Bank").locator(".swatch").evaluate("e => getComputedStyle(e).backgroundColor")
-    assert brown == "rgb(139, 90, 43)"
+    assert brown == "rgb(108, 36, 12)"
 
 
 def test_a_colour_can_be_chosen(viewer, tables):
