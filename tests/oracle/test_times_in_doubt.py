@@ -23,6 +23,11 @@ SAME = ("Instruction", "DmaPacket", "SemaphoreUpdate", "HostDmaTransfer", "Parti
 NEAR = ("LevelOfDetail", "SbufUsage", "PsumUsage", "DmaUsage", "DmaUsageSummary", "FlopsUsage")
 
 SUMS = ("WindowSums", "WaitSums")
+# A level has as many rows as its buckets have tracks with a beginning: an axis that moves by some ns moves a few of the finest.
+PARTS = {"LevelOfDetail": 10}
+
+# Tables are made anew under the same names: what was read of those before must not be taken for them.
+duckdb.execute("SET enable_external_file_cache = false")
 
 Intact = namedtuple("Intact", "ntff neff directory rows span widths")
 
@@ -90,7 +95,7 @@ def check(intact, offset, byte):
         assert rows.get(name) == intact.rows.get(name), name
     for name in NEAR:
         if name in intact.rows:
-            assert abs(rows[name] - intact.rows[name]) <= 2 + intact.rows[name] // 50, name
+            assert abs(rows[name] - intact.rows[name]) <= 2 + intact.rows[name] // PARTS.get(name, 50), name
 
 
 @pytest.mark.parametrize("kind", ["INSTRUCTION", "EVENT", "INFER_STATUS", "DMA", "H2D_DMA"])
