@@ -6,6 +6,7 @@ import { profileAddress } from "../state/route";
 import { useStore } from "../state/store";
 import { exactText, span, timeText, zoomed } from "../timeline/scale";
 import { AXIS_HEIGHT } from "../timeline/scene";
+import { Trouble } from "../ui/Trouble";
 import { theme } from "../ui/theme";
 import { rankName } from "./clock";
 import { attachLanes } from "./interact";
@@ -183,15 +184,6 @@ function observe(element: HTMLElement, resized: () => void): () => void {
   return () => observer.disconnect();
 }
 
-function Trouble({ view }: { view: LanesView }) {
-  const trouble = useStore(view.trouble);
-  return trouble ? (
-    <div class="trouble" role="alert">
-      {trouble}
-    </div>
-  ) : null;
-}
-
 export function RankLanes({ model }: { model: RanksModel }) {
   const root = useRef<HTMLElement>(null);
   const plot = useRef<HTMLDivElement>(null);
@@ -248,7 +240,7 @@ export function RankLanes({ model }: { model: RanksModel }) {
             aria-label="Collectives of each rank over time. A, D, W, S and arrows move; Escape lets go of the chosen collective."
           />
           {view && <Card view={view} />}
-          {view && <Trouble view={view} />}
+          {view && <Trouble trouble={view.trouble} />}
         </div>
       </div>
     </section>

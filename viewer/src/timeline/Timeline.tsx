@@ -7,6 +7,7 @@ import type { SearchQuery } from "../api/profile";
 import type { Annotations } from "../state/annotations";
 import type { Profile } from "../state/profile";
 import { useStore } from "../state/store";
+import { Trouble } from "../ui/Trouble";
 import { theme } from "../ui/theme";
 import { ColorsDialog, HelpDialog, SettingsDialog, TracksDialog } from "./Dialogs";
 import { ExportDialog } from "./ExportDialog";
@@ -187,15 +188,6 @@ function start(props: Props, parts: Parts): { view: TimelineView; stop(): void }
   };
 }
 
-function Trouble({ view }: { view: TimelineView }) {
-  const trouble = useStore(view.trouble);
-  return trouble ? (
-    <div class="trouble" role="alert">
-      {trouble}
-    </div>
-  ) : null;
-}
-
 /** What is drawn, as attributes: for the tests, and for people who look under the hood. */
 function useFigures(view: TimelineView | null, element: HTMLElement | null): void {
   useEffect(() => {
@@ -281,7 +273,7 @@ export function Timeline(props: Props) {
           <canvas ref={pointer} class="pointer" tabIndex={0} aria-label="Events over time. The keys are in Help." />
           <Announcer profile={profile} />
           {view && <HoverCard view={view} />}
-          {view && <Trouble view={view} />}
+          {view && <Trouble trouble={view.trouble} />}
         </div>
       </div>
       {dialog === "settings" && <SettingsDialog profile={profile} onClose={close} />}
