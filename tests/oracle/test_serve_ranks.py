@@ -171,7 +171,7 @@ def test_lanes_hold_the_arrivals(job, server, answer):
 
 
 def test_lanes_hold_how_busy_ranks_are(job, server, answer):
-    """The busiest engine's part of each pixel, from the levels of detail, where the member's clock puts it."""
+    """The busiest engine's part of each place, from the levels of detail, where the member's clock puts it."""
     parent, members = job
     end, width = answer["extent"]["to"], 50
     tracks = {t["id"]: t["values"] for t in lanes(server, parent, members, 0, end, width)["tracks"]}
@@ -181,7 +181,7 @@ def test_lanes_hold_how_busy_ranks_are(job, server, answer):
         levels = levels[levels.kind == "instruction"]
         pixel = end // width
         bucket = max([b for b in levels.bucket_ns if b <= pixel], default=levels.bucket_ns.min())
-        step = max(bucket, pixel)
+        step = max(bucket, pixel // bucket * bucket)  # whole buckets, so that none lies in two places
         chosen = levels[levels.bucket_ns == bucket]
         places = chosen.busy_ns.groupby([chosen.start_ts // step, chosen.timeline_track]).sum().unstack(fill_value=0).max(axis=1)
         got = tracks[f"busy:{m.name}"]
