@@ -29,6 +29,7 @@ struct spill {
     char *path; /* for messages: the file has no name any more */
     size_t size, per_page;
     uint64_t count, written; /* written: pages up to the last in the file */
+    bool revisited;          /* something else was done than appending */
     struct page pages[PAGES];
     struct page *near; /* the one used last, which holds records from near_first on; NULL: none */
     uint64_t near_first;
@@ -107,6 +108,22 @@ static int load(struct spill *s, struct page *p, struct kymo_err *err)
     return there ? kymo_file_pread_all(s->fd, p->data, PAGE_BYTES, p->number * PAGE_BYTES, s->path, err) : 0;
 }
 
+/* While all that was ever done is to append, one page is enough: the one that is full hands its memory on. */
+static int get_memory(struct spill *s, struct page *p, struct kymo_err *err)
+{
+    struct page *full = p->number && !s->revisited ? &s->pages[(p->number - 1) % PAGES] : NULL;
+    if (full && full->data) {
+        int r = flush(s, full, err);
+        if (r < 0)
+            return r;
+        p->data = full->data;
+        *full = (struct page){0};
+        return 0;
+    }
+    p->data = kymo_malloc(PAGE_BYTES);
+    return p->data ? 0 : kymo_err_set(err, -ENOMEM, "no memory for a spill page");
+}
+
 /* Makes the page of a record the near one. */
 static int come_near(struct spill *s, uint64_t index, struct kymo_err *err)
 {
@@ -118,13 +135,13 @@ static int come_near(struct spill *s, uint64_t index, struct kymo_err *err)
         s->near = p;
         return 0;
     }
-    if (!p->data && !(p->data = kymo_malloc(PAGE_BYTES)))
-        return kymo_err_set(err, -ENOMEM, "no memory for a spill page");
     int r = flush(s, p, err);
     if (r < 0)
         return r;
     p->used = false;
     p->number = number;
+    if (!p->data && (r = get_memory(s, p, err)) < 0)
+        return r;
     r = load(s, p, err);
     if (r < 0)
         return r;
@@ -146,6 +163,7 @@ static size_t place_of(const struct spill *s, uint64_t index)
 
 int spill_put(struct spill *s, uint64_t index, const void *record, struct kymo_err *err)
 {
+    s->revisited |= index != s->count;
     int r = is_near(s, index) ? 0 : come_near(s, index, err);
     if (r < 0)
         return r;
@@ -170,6 +188,7 @@ int spill_get(struct spill *s, uint64_t index, void *record, struct kymo_err *er
     if (index >= s->count)
         return kymo_err_set(err, -ERANGE, "spill index %llu is beyond %llu", (unsigned long long)index,
                             (unsigned long long)s->count);
+    s->revisited = true;
     int r = is_near(s, index) ? 0 : come_near(s, index, err);
     if (r < 0)
         return r;
