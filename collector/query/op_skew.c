@@ -31,12 +31,19 @@ static const char rows[] =
     " transfer_ns, error_bound_ns, significant, consistent, missing_workers, first_profile, first_rank, last_profile,"
     " last_rank FROM p";
 
-/* One row per collective of the page: its id, and its arrivals. */
+/*
+ * Behind p: one row per collective of the page, its id and its arrivals. Only as many collectives as can have some are
+ * joined with theirs, and of these so many rows are kept, so that what a question costs has a bound. %s: the order.
+ */
 static const char arrivals[] =
-    "SELECT p.id, list({profile: a.profile, rank: a.rank, worker: a.worker, host: a.host, \"at\": a.arrival_ns - $7,"
-    " \"end\": a.end_ns - $7, late_ns: a.late_ns, wait_ns: a.wait_ns, error_bound_ns: a.error_bound_ns,"
-    " cc_op_id: a.cc_op_id} ORDER BY a.arrival_ns NULLS LAST, a.rank, a.profile) AS arrivals FROM p"
-    " JOIN k.\"CollectiveArrival\" a ON a.collective_id = p.id GROUP BY p.id";
+    ", o AS (SELECT id, arrived, row_number() OVER (ORDER BY %s, first_arrival_ns, id) AS place FROM p),"
+    "b AS (SELECT id, place, sum(coalesce(arrived, 0)) OVER (ORDER BY place) - coalesce(arrived, 0) AS before FROM o),"
+    "c AS (SELECT b.place, a.* FROM (SELECT * FROM b WHERE before < %d) b JOIN k.\"CollectiveArrival\" a"
+    " ON a.collective_id = b.id ORDER BY b.place, a.arrival_ns NULLS LAST, a.rank, a.profile LIMIT %d)"
+    "SELECT collective_id AS id, list({profile: profile, rank: rank, worker: worker, host: host, \"at\": arrival_ns - "
+    "$7,"
+    " \"end\": end_ns - $7, late_ns: late_ns, wait_ns: wait_ns, error_bound_ns: error_bound_ns,"
+    " cc_op_id: cc_op_id} ORDER BY arrival_ns NULLS LAST, rank, profile) AS arrivals FROM c GROUP BY collective_id";
 
 struct skew {
     int64_t zero, total, with_arrivals;
@@ -94,24 +101,32 @@ static json_t *row_of(const struct skew *s, json_int_t id)
     return NULL;
 }
 
+/* Rows from which on all are cut have none. */
+static void begin_arrivals(struct skew *s)
+{
+    json_int_t all = 0;
+    for (size_t i = 0; i < json_array_size(s->rows); i++) {
+        json_t *row = json_array_get(s->rows, i);
+        all += json_integer_value(json_object_get(row, "arrived"));
+        (void)json_object_set_new(row, "arrivals", json_array());
+    }
+    s->truncated = all > ARRIVALS_MAX;
+}
+
 static int add_arrivals(const struct serve_request *q, struct skew *s, struct kymo_err *err)
 {
     json_t *list = NULL;
-    size_t left = ARRIVALS_MAX;
-    char *text KYMO_FREE = paged(s, arrivals);
+    char *what KYMO_FREE = kymo_asprintf(arrivals, orders[s->sort], ARRIVALS_MAX, ARRIVALS_MAX);
+    char *text KYMO_FREE = what ? paged(s, what) : NULL;
     if (!text)
         return kymo_err_set(err, -ENOMEM, "no memory for a statement");
+    begin_arrivals(s);
     int r = sql_objects(serve_sql_of(q), text, s->binds, 7, OP_PAGE_SIZE_MAX, &list, NULL, err);
     for (size_t i = 0; r == 0 && i < json_array_size(list); i++) {
         const json_t *one = json_array_get(list, i);
-        json_t *came = json_object_get(one, "arrivals"),
-               *row = row_of(s, json_integer_value(json_object_get(one, "id")));
-        s->truncated |= json_array_size(came) > left;
-        while (json_array_size(came) > left)
-            (void)json_array_remove(came, json_array_size(came) - 1);
-        left -= json_array_size(came);
+        json_t *row = row_of(s, json_integer_value(json_object_get(one, "id")));
         if (row)
-            (void)json_object_set(row, "arrivals", came);
+            (void)json_object_set(row, "arrivals", json_object_get(one, "arrivals"));
     }
     json_decref(list);
     return r;

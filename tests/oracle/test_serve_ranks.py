@@ -140,6 +140,29 @@ def test_skew_is_filtered_and_paged(job, server):
         assert ids(operation=text) == [] and ids(last=text) == []
 
 
+def test_arrivals_of_a_long_page_are_cut(job, tmp_path):
+    """Before they are put together: 400,000 arrivals would not fit into the memory; those of the first collectives are told."""
+    parent, _ = job
+    made = tmp_path / "many"
+    shutil.copytree(parent, made)
+    skew, arrivals = read(parent, "CollectiveSkew"), read(parent, "CollectiveArrival")
+    count, each = 800, 500
+    pick = lambda table, n: table.take(np.arange(n) % len(table)).reset_index(drop=True)
+    many = pick(skew, count).assign(id=range(count), spread_ns=range(count, 0, -1), arrived=each, members=each)
+    many.to_parquet(made / "CollectiveSkew.parquet")
+    came = pick(arrivals, count * each)
+    came["collective_id"], came["arrival_ns"] = np.repeat(range(count), each), came.arrival_ns.min() + np.arange(count * each) % 499
+    came.to_parquet(made / "CollectiveArrival.parquet")
+    server = serve_client.Server("--timeout", "60", "--memory", "128M")
+    got = server.ask(made, "skew", size=1000, arrivals=1)
+    assert server.close() == 0
+    told = [len(r["arrivals"]) for r in got["rows"]]
+    assert got["truncated"] and len(told) == count and sum(told) == 65536
+    assert told == [each] * (65536 // each) + [65536 % each] + [0] * (count - 65536 // each - 1)
+    times = [a["at"] for a in got["rows"][0]["arrivals"]]
+    assert times == sorted(times)
+
+
 def lanes(server, parent, members, lo, hi, width):
     return server.ask(parent, "lanes", from_=lo, to=hi, width=width, names=json.dumps([m.name for m in members]),
                       dirs=json.dumps([str(m) for m in members]))
