@@ -196,6 +196,8 @@ struct http *http_close(struct http *h)
     if (!h || h->closing)
         return NULL;
     net_listener_close(h->listener);
+    /* What a handler kept from here on would stay suspended, which libmicrohttpd does not survive. */
+    h->ending = true;
     http_request_expire(h, UINT64_MAX, 503, "stopping", "the collector is stopping");
     http_request_cut(h);
     /* Once more, so that those who just got an answer may have it. */

@@ -59,7 +59,7 @@ struct http_request {
 struct http {
     uv_loop_t *loop;
     struct http_config config;
-    bool loopback, closing;
+    bool loopback, ending, closing; /* ending: no handler gets a request any more */
     uint8_t login_key[HTTP_LOGIN_KEY];
     struct http_wrong wrong; /* who sent wrong tokens */
     struct MHD_Daemon *daemon;

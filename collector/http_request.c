@@ -491,6 +491,16 @@ static bool must_refuse(struct http *h, struct http_request *q, const struct hea
     return false;
 }
 
+static bool is_too_late(const struct http *h, struct http_request *q)
+{
+    struct refusal why = {0};
+    if (h->ending) {
+        (void)set(&why, 503, "stopping", "the collector is stopping");
+        refuse(q, &why);
+    }
+    return h->ending;
+}
+
 static void refuse_body(struct http *h, struct http_request *q)
 {
     struct refusal why = {0};
@@ -535,7 +545,7 @@ static enum MHD_Result begin(struct http *h, struct http_request *q, const char 
     q->length = headers.encoding || !headers.length ? UINT64_MAX : length;
     if (must_refuse(h, q, &headers, method, &why))
         refuse(q, &why);
-    else
+    else if (!is_too_late(h, q))
         find_route(h, q, method);
     if (!q->answered && !q->takes_body && length > HTTP_BODY_MAX)
         refuse_body(h, q);
@@ -557,6 +567,8 @@ static enum MHD_Result take_body(struct http *h, struct http_request *q, const c
 
 static enum MHD_Result handle(struct http *h, struct http_request *q)
 {
+    if (is_too_late(h, q))
+        return queue(q);
     http_conn_phase(h, q->conn, HTTP_KEPT);
     q->kept_ms = uv_now(h->loop);
     q->owed = true;
