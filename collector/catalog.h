@@ -95,14 +95,15 @@ int catalog_receiving(struct catalog *c, const Kymo__Manifest__Capture *m, const
 /* The capture is in the raw store: adds it, its labels, and a profile in state received for each NTFF that has bytes,
  * all or nothing. Changes nothing when it was received before. */
 int catalog_received(struct catalog *c, const Kymo__Manifest__Capture *m, struct kymo_err *err) KYMO_MUST_CHECK;
+/* The same for the upload of a user; NULL: nobody's. */
+int catalog_received_of(struct catalog *c, const Kymo__Manifest__Capture *m, const char *owner,
+                        struct kymo_err *err) KYMO_MUST_CHECK;
 /* Forgets a capture that is receiving. */
 int catalog_forget(struct catalog *c, const char *capture, struct kymo_err *err) KYMO_MUST_CHECK;
 /* 1: it is receiving; *ret_source: from whom, "" where not known, *ret_ns: since the Unix epoch, when that was last
  * noted. 0: it is not, and nothing is set. */
 int catalog_receiving_source(struct catalog *c, const char *capture, char ret_source[static MANIFEST_TEXT_MAX + 1],
                              int64_t *ret_ns, struct kymo_err *err) KYMO_MUST_CHECK;
-/* Whose upload a capture is. */
-int catalog_own(struct catalog *c, const char *capture, const char *user, struct kymo_err *err) KYMO_MUST_CHECK;
 /* 1: received, 0: not. */
 int catalog_has_capture(struct catalog *c, const char *capture, struct kymo_err *err) KYMO_MUST_CHECK;
 

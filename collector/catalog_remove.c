@@ -1,14 +1,8 @@
-/* What users of the page do to the catalogue: uploads are theirs, profiles are pinned and removed. */
+/* What users of the page do to the catalogue: profiles are pinned and removed. */
 #include <errno.h>
 
 #include "base/alloc.h"
 #include "collector/catalog_impl.h"
-
-int catalog_own(struct catalog *c, const char *capture, const char *user, struct kymo_err *err)
-{
-    int r = catalog_run(c, err, "UPDATE captures SET owner=?2 WHERE id=?1", "tt", capture, user);
-    return r < 0 ? r : 0;
-}
 
 int catalog_pin(struct catalog *c, const char *profile, bool pinned, struct kymo_err *err)
 {

@@ -97,7 +97,18 @@ int catalog_has_capture(struct catalog *c, const char *capture, struct kymo_err 
     return catalog_error(c, "cannot read", err);
 }
 
+static int put_owner(struct catalog *c, const char *capture, const char *owner, struct kymo_err *err)
+{
+    int r = catalog_run(c, err, "UPDATE captures SET owner=?2 WHERE id=?1", "tt", capture, owner);
+    return r < 0 ? r : 0;
+}
+
 int catalog_received(struct catalog *c, const Kymo__Manifest__Capture *m, struct kymo_err *err)
+{
+    return catalog_received_of(c, m, NULL, err);
+}
+
+int catalog_received_of(struct catalog *c, const Kymo__Manifest__Capture *m, const char *owner, struct kymo_err *err)
 {
     int r = catalog_script(c, "BEGIN IMMEDIATE", err);
     if (r < 0)
@@ -106,6 +117,8 @@ int catalog_received(struct catalog *c, const Kymo__Manifest__Capture *m, struct
     r = known < 0 ? known : 0;
     if (known == 0) {
         r = put_capture(c, m, "received", NULL, NULL, err);
+        if (r == 0 && owner)
+            r = put_owner(c, m->capture_id, owner, err);
         if (r == 0)
             r = put_labels(c, m, err);
         if (r == 0)

@@ -161,11 +161,16 @@ int raw_store_begin_adopting(struct raw_store *s, const void *manifest, size_t n
     r = same_manifest(published, c->m->capture_id, manifest, n, err);
     if (r != 0)
         return r < 0 ? r : RAW_STORED;
+    bool there = raw_exists(c->place);
     r = make_place(c, manifest, n, err);
     if (r == 0)
         r = look_at_files(c, here, err);
-    if (r < 0)
+    if (r < 0) {
+        /* What this call made is nobody's. What of it does not go now goes when the store is opened, or by its age. */
+        if (!there)
+            (void)!kymo_file_remove_tree(c->place, NULL);
         return r;
+    }
     *ret = KYMO_TAKE(c);
     return RAW_RECEIVE;
 }
@@ -272,28 +277,6 @@ int raw_capture_write(struct raw_capture *c, size_t i, uint64_t offset, const vo
     return r;
 }
 
-int raw_capture_adopt(struct raw_capture *c, size_t i, const char *path, struct kymo_err *err)
-{
-    struct incoming_file *f = &c->files[i];
-    char *part KYMO_FREE = part_path(c, i);
-    uint64_t size = 0;
-    if (f->kept)
-        return 0;
-    if (!part)
-        return raw_no_memory(err);
-    int fd KYMO_CLOSE = kymo_file_open_regular(path, &size, err);
-    if (fd < 0)
-        return fd;
-    if (size != c->m->files[i]->size)
-        return kymo_err_set(err, -EBADMSG, "%s: has %llu bytes, not %llu", path, (unsigned long long)size,
-                            (unsigned long long)c->m->files[i]->size);
-    f->fd = kymo_file_close(f->fd);
-    int r = kymo_file_rename(path, part, err);
-    if (r == 0)
-        f->have = size;
-    return r;
-}
-
 int raw_capture_sync(struct raw_capture *c, size_t i, struct kymo_err *err)
 {
     struct incoming_file *f = &c->files[i];
@@ -343,6 +326,52 @@ static int sync_folders(const struct raw_capture *c, size_t i, const char *kept,
         if (r < 0)
             return r;
     }
+    return 0;
+}
+
+/* Under a name of its own first, so that a name that says "whole" is never taken away. */
+static int link_into_place(struct raw_capture *c, size_t i, const char *path, const char *kept, struct kymo_err *err)
+{
+    char *part KYMO_FREE = part_path(c, i);
+    if (!part)
+        return raw_no_memory(err);
+    begin_anew(c, i);
+    if (kymo_file_ops()->link(path, part) < 0) {
+        int cause = errno;
+        if (cause != EPERM && cause != EOPNOTSUPP && cause != ENOSYS)
+            return kymo_err_set(err, -cause, "%s: cannot be linked to %s: %s", path, part, strerror(cause));
+        return kymo_file_rename(path, kept, err);
+    }
+    return kymo_file_rename(part, kept, err);
+}
+
+int raw_capture_adopt(struct raw_capture *c, size_t i, const char *path, const uint8_t sha256[static 32],
+                      struct kymo_err *err)
+{
+    struct incoming_file *f = &c->files[i];
+    const Kymo__Manifest__File *file = c->m->files[i];
+    char *kept KYMO_FREE = kept_path(c, i);
+    uint64_t size = 0;
+    /* This NEFF may have come under another name meanwhile. */
+    int r = f->kept ? 0 : look_at_file(c, i, err);
+    if (r < 0 || f->kept)
+        return r;
+    if (!kept)
+        return raw_no_memory(err);
+    int fd KYMO_CLOSE = kymo_file_open_regular(path, &size, err);
+    if (fd < 0)
+        return fd;
+    if (size != file->size || memcmp(sha256, file->sha256.data, KYMO_SHA256_SIZE) != 0)
+        return kymo_err_set(err, -EBADMSG, "%s is not what the manifest has as %s", path, file->name);
+    r = make_folder(c, i, kept, err);
+    if (r == 0)
+        r = link_into_place(c, i, path, kept, err);
+    if (r == 0)
+        r = sync_folders(c, i, kept, err);
+    if (r < 0)
+        return r;
+    f->have = size;
+    f->kept = true;
     return 0;
 }
 

@@ -89,9 +89,10 @@ bool raw_capture_has_file(const struct raw_capture *c, size_t i); /* complete, c
  */
 int raw_capture_write(struct raw_capture *c, size_t i, uint64_t offset, const void *data, size_t n,
                       struct kymo_err *err) KYMO_MUST_CHECK;
-/* Takes a whole file of the same file system for file i, by a rename; raw_capture_finish_file checks it. A file that is
- * kept already stays, and path too. */
-int raw_capture_adopt(struct raw_capture *c, size_t i, const char *path, struct kymo_err *err) KYMO_MUST_CHECK;
+/* Keeps a whole file of the same file system as file i, by a link: it stays where it is, but on file systems without
+ * links. The caller has seen to it that it is durable and has this hash. -EBADMSG: it is not what the manifest says. */
+int raw_capture_adopt(struct raw_capture *c, size_t i, const char *path, const uint8_t sha256[static 32],
+                      struct kymo_err *err) KYMO_MUST_CHECK;
 /* Makes durable what is here. A sync that fails is not tried again: the file begins anew at offset 0. */
 int raw_capture_sync(struct raw_capture *c, size_t i, struct kymo_err *err) KYMO_MUST_CHECK;
 /* All bytes are here: checks and keeps the file. Reads it once. -EAGAIN: bytes are missing. -EBADMSG: the hash differs,

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "collector/entering.h"
 
 static int no_memory(struct kymo_err *err)
 {
@@ -112,7 +113,10 @@ static int forget_lost(struct recovery *rec)
 static int recover(struct store *s, struct kymo_err *err)
 {
     struct recovery rec = {.s = s, .err = err};
-    int r = raw_store_list(s->raw, add_published, &rec, err);
+    /* First, since they know whose those are that are published already. */
+    int r = entering_recover(s, err);
+    if (r == 0)
+        r = raw_store_list(s->raw, add_published, &rec, err);
     if (r == 0)
         r = forget_lost(&rec);
     return r < 0 ? r : catalog_recover(s->catalog, err);
@@ -155,9 +159,14 @@ int store_open(const char *data_path, uint64_t reserve, struct store **ret, stru
 
 int store_commit(struct store *s, struct raw_capture *c, struct kymo_err *err)
 {
+    return store_commit_of(s, c, NULL, err);
+}
+
+int store_commit_of(struct store *s, struct raw_capture *c, const char *owner, struct kymo_err *err)
+{
     const Kymo__Manifest__Capture *m = raw_capture_manifest(c);
     int r = raw_capture_commit(c, err);
     if (r == 0)
-        r = catalog_received(s->catalog, m, err);
+        r = catalog_received_of(s->catalog, m, owner, err);
     return r < 0 ? r : catalog_queue_received(s->catalog, m->capture_id, err);
 }

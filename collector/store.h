@@ -21,8 +21,8 @@ struct store {
 
 /*
  * Makes what is missing, and brings what a crash left to the state it would have reached: captures in the raw store but
- * not in the catalogue are added, captures that nobody can resume are forgotten, all that waited or was at work is
- * queued. -EBUSY: another program has it; the text names its process.
+ * not in the catalogue are added, uploads that were entering it are there, captures that nobody can resume are
+ * forgotten, all that waited or was at work is queued. -EBUSY: another program has it; the text names its process.
  */
 int store_open(const char *data_path, uint64_t reserve, struct store **ret, struct kymo_err *err) KYMO_MUST_CHECK;
 struct store *store_free(struct store *s);
@@ -37,5 +37,7 @@ int store_remove(struct store *s, const char *profile, const char *user, struct 
 
 /* A capture has all its files: publishes it, adds it to the catalogue, queues its profiles. */
 int store_commit(struct store *s, struct raw_capture *c, struct kymo_err *err) KYMO_MUST_CHECK;
+/* The same for the upload of a user; NULL: nobody's. */
+int store_commit_of(struct store *s, struct raw_capture *c, const char *owner, struct kymo_err *err) KYMO_MUST_CHECK;
 
 #endif

@@ -6,14 +6,18 @@
 #include "collector/upload.h"
 #include "proto/manifest_check.h"
 
+struct upload_put;
+
 struct upload_file {
     char *path; /* as the user's folder has it */
-    uint64_t size, have;
-    bool source, whole, busy; /* busy: a piece is on its way */
-    int fd;                   /* while it is not whole */
-    struct kymo_sha256 *sha;  /* of what is here, likewise */
+    uint64_t size, have, durable;
+    bool source, whole;      /* whole: durable, too */
+    struct upload_put *put;  /* a piece that is on its way; NULL: none */
+    struct kymo_sha256 *sha; /* of what is here, while it is not whole */
     uint8_t sha256[KYMO_SHA256_SIZE];
 };
+
+enum upload_state { UPLOAD_RECEIVING, UPLOAD_FINISHING, UPLOAD_DONE, UPLOAD_FAILED };
 
 struct upload {
     struct upload *next;
@@ -24,8 +28,11 @@ struct upload {
     struct upload_file *files;
     size_t n, cap;
     unsigned busy; /* pieces on their way */
-    bool publishing, doomed;
+    enum upload_state state;
+    bool doomed;
     uint64_t since_ms; /* when something last happened */
+    json_t *outcome;   /* of one that is done: what upload_show adds */
+    char reason[KYMO_ERR_TEXT_MAX];
 };
 
 struct uploads {
@@ -34,13 +41,18 @@ struct uploads {
     char *place;
     uv_timer_t timer;
     bool closed;
-    unsigned users; /* itself, its timer, jobs */
+    unsigned users; /* itself, its timer, uploads, removals */
 };
 
 struct upload *upload_find(const struct uploads *all, const char *user, const char *id);
 char *upload_part_path(const struct upload *u, size_t i);
-/* Removes it with its directory, now or when nobody is at work on it any more. */
-void upload_drop(struct upload *u);
+/* Removes it with its directory, now or when nobody is at work on it any more. q: is answered when that is gone; may be
+ * NULL. */
+void upload_drop(struct upload *u, struct http_request *q);
+/* It is in the store, and only what became of it is kept, for a while; outcome becomes its. */
+void upload_done(struct upload *u, json_t *outcome);
+/* Its answer to GET. */
+json_t *upload_describe(const struct upload *u, bool files);
 void uploads_release(struct uploads *all);
 
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
+#include "collector/entering.h"
 #include "collector/http_guard.h"
 #include "collector/json_text.h"
 #include "collector/upload_impl.h"
@@ -16,11 +16,10 @@
 struct publish {
     struct store_job job; /* first */
     struct upload *upload;
-    struct http_request *request;
+    struct http_request *request; /* until it is answered */
     struct upload_manifest manifest;
-    struct raw_capture *raw;
-    uint32_t next; /* file */
-    bool begun, over;
+    struct entering *entering;
+    bool over;
     json_t *profiles;
     int r;
     struct kymo_err err;
@@ -28,32 +27,16 @@ struct publish {
 
 static int begin(struct publish *p, struct store *s)
 {
-    char source[MANIFEST_TEXT_MAX + 1];
-    int64_t ns;
-    int r = catalog_receiving_source(s->catalog, p->manifest.id, source, &ns, &p->err);
-    if (r == 1)
-        return kymo_err_set(&p->err, -EEXIST, "capture %s is being received", p->manifest.id);
-    if (r == 0)
-        r = raw_store_begin_adopting(s->raw, p->manifest.data, p->manifest.n, p->upload->bytes, &p->raw, &p->err);
-    if (r == RAW_STORED)
-        return kymo_err_set(&p->err, -EEXIST, "capture %s is here already", p->manifest.id);
-    p->begun = r >= 0;
-    return r;
-}
-
-static int take_file(struct publish *p, uint32_t i)
-{
-    size_t from = p->manifest.places[i];
-    if (raw_capture_has_file(p->raw, i))
-        return 0;
-    if (from == UPLOAD_NO_FILE)
-        return kymo_err_set(&p->err, -EINVAL, "%.200s is not in the upload, and the collector does not have it",
-                            raw_capture_manifest(p->raw)->files[i]->name);
-    char *part KYMO_FREE = upload_part_path(p->upload, from);
-    if (!part)
-        return kymo_err_set(&p->err, -ENOMEM, "no memory for a path");
-    int r = raw_capture_adopt(p->raw, i, part, &p->err);
-    return r < 0 ? r : raw_capture_finish_file(p->raw, i, &p->err);
+    const struct upload *u = p->upload;
+    const struct entering_plan plan = {.place = u->place,
+                                       /* Where nobody needs to say who they are, it belongs to everybody. */
+                                       .owner = strcmp(u->user, HTTP_USER_LOCAL) != 0 ? u->user : NULL,
+                                       .manifest = p->manifest.data,
+                                       .n = p->manifest.n,
+                                       .parts = p->manifest.places,
+                                       .bytes = u->bytes};
+    int r = entering_begin(s, &plan, &p->entering, &p->err);
+    return r < 0 ? r : 1;
 }
 
 static int add_profile(void *ctx, const struct catalog_profile *c)
@@ -61,46 +44,33 @@ static int add_profile(void *ctx, const struct catalog_profile *c)
     return json_array_append_new(ctx, json_text(c->name)) < 0 ? -ENOMEM : 0;
 }
 
-static int commit(struct publish *p, struct store *s)
-{
-    const char *user = p->upload->user;
-    int r = store_commit(s, p->raw, &p->err);
-    /* Where nobody needs to say who they are, it belongs to everybody. */
-    if (r == 0 && strcmp(user, HTTP_USER_LOCAL) != 0)
-        r = catalog_own(s->catalog, p->manifest.id, user, &p->err);
-    p->profiles = json_array();
-    if (r == 0)
-        r = catalog_list(s->catalog, p->manifest.id, add_profile, p->profiles, &p->err);
-    return r;
-}
-
 static int turn(struct publish *p, struct store *s)
 {
-    uint64_t start = kymo_clock_mono_ns();
-    int r = p->begun ? 0 : begin(p, s);
-    size_t n = r < 0 ? 0 : raw_capture_manifest(p->raw)->n_files;
-    while (r >= 0 && p->next < n) {
-        if (kymo_clock_mono_ns() - start > (uint64_t)TURN_MS * 1000000)
-            return 0;
-        r = take_file(p, p->next++);
-    }
-    p->over = true;
-    return r < 0 ? r : commit(p, s);
+    int r = entering_turn(p->entering, s, TURN_MS, &p->err);
+    if (r != 0)
+        return r;
+    p->profiles = json_array();
+    /* It is there; who cannot be told the names finds them in the list. */
+    (void)!catalog_list(s->catalog, p->manifest.id, add_profile, p->profiles, NULL);
+    return 0;
 }
 
 static bool publish_run(struct store_job *job, struct store_thread *t)
 {
     struct publish *p = (struct publish *)job;
-    p->r = store_thread_is_stopping(t) ? kymo_err_set(&p->err, -EBUSY, "the collector is being stopped")
-                                       : turn(p, store_thread_store(t));
-    p->over |= p->r < 0;
+    struct store *s = store_thread_store(t);
+    bool stops = store_thread_is_stopping(t), begun = p->entering != NULL;
+    if (stops)
+        p->r = kymo_err_set(&p->err, -EBUSY, "the collector is being stopped");
+    else
+        p->r = begun ? turn(p, s) : begin(p, s);
+    p->over = p->r <= 0;
     if (!p->over)
         return true;
-    p->raw = raw_capture_free(p->raw);
-    /* Nobody goes on with it: its files are in their places, or it begins anew. */
-    if (p->r < 0 && p->begun && raw_store_discard(store_thread_store(t)->raw, p->manifest.id, NULL) < 0)
+    /* One that is interrupted goes on at the next start. */
+    if (p->r < 0 && begun && !stops && entering_undo(p->entering, s, NULL) < 0)
         kymo_err_prefix(&p->err, "(what came stays until the next start)");
-    if (p->r >= 0)
+    if (p->r == 0)
         store_thread_wake_work(t);
     return true;
 }
@@ -114,25 +84,40 @@ static json_t *ignored_files(const struct publish *p)
     return list;
 }
 
+static void end_failed(struct publish *p)
+{
+    struct upload *u = p->upload;
+    u->state = p->request ? UPLOAD_RECEIVING : UPLOAD_FAILED;
+    u->since_ms = uv_now(u->all->config.loop);
+    memcpy(u->reason, p->err.text, sizeof u->reason);
+    if (p->request)
+        http_answer_err(p->request, &p->err);
+    if (u->doomed)
+        upload_drop(u, NULL);
+}
+
 static void publish_done(struct store_job *job)
 {
     struct publish *p = (struct publish *)job;
     struct upload *u = p->upload;
-    if (!p->over) {
+    if (p->r >= 0 && p->request)
+        http_answer_json(KYMO_TAKE(p->request), 202, upload_describe(u, false));
+    if (!p->over && !u->all->closed) {
         store_thread_post(u->all->config.store, &p->job);
         return;
     }
+    /* The store's thread may have ended: the next start goes on. */
+    p->entering = entering_free(p->entering);
+    if (!p->over)
+        p->r = kymo_err_set(&p->err, -EBUSY, "the collector is being stopped");
     if (p->r < 0)
-        http_answer_err(p->request, &p->err);
+        end_failed(p);
     else
-        http_answer_json(p->request, 201,
-                         json_pack("{s:s, s:O, s:o}", "capture", p->manifest.id, "profiles", p->profiles, "ignored",
-                                   ignored_files(p)));
+        upload_done(u, json_pack("{s:s, s:O, s:o}", "capture", p->manifest.id, "profiles", p->profiles, "ignored",
+                                 ignored_files(p)));
     json_decref(p->profiles);
     upload_manifest_done(&p->manifest);
     kymo_free(p);
-    u->publishing = false;
-    upload_drop(u);
 }
 
 void upload_publish(struct upload *u, struct http_request *q)
@@ -149,6 +134,6 @@ void upload_publish(struct upload *u, struct http_request *q)
     p->job.done = publish_done;
     p->upload = u;
     p->request = q;
-    u->publishing = true;
+    u->state = UPLOAD_FINISHING;
     store_thread_post(u->all->config.store, &p->job);
 }

@@ -6,8 +6,8 @@
 
 struct upload;
 
-/* Answers with the capture and its profiles. An error of the files' names or of a manifest leaves the upload as it is;
- * otherwise it is gone afterwards, whatever became of it. */
+/* 202 when what is to become of it is written down (entering.h). An error before that is the answer, and leaves the
+ * upload as it is; a later one is its reason, and it may be tried again. */
 void upload_publish(struct upload *u, struct http_request *q);
 
 #endif

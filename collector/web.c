@@ -271,8 +271,8 @@ static int open_uploads(struct web *w, uv_loop_t *loop, const struct collector_c
                                          .reserve = v->reserve,
                                          .max_bytes = v->upload_max,
                                          .idle_ms = v->upload_idle_s * 1000};
-    int r = v->upload_max ? uploads_new(&config, &w->uploads, err) : 0;
-    if (r == 0)
+    int r = uploads_new(&config, &w->uploads, err);
+    if (r == 0 && v->upload_max)
         api_set_uploads(w->api, w->uploads);
     return r;
 }

@@ -70,12 +70,25 @@ def put_all(server, upload, files, source=None, **headers):
             assert (status, answer) == (200, {"path": path, "size": len(data), "received": min(at + PIECE, len(data))})
 
 
+def finish(server, upload, **headers):
+    """The status of what was asked, and what became of it: an error, or the upload when it is over."""
+    status, answer = call(server, "POST", f"/api/v1/uploads/{upload}/finish", None, headers)
+    if status != 202:
+        return status, answer
+    end = time.monotonic() + 30
+    while answer["state"] == "finishing":
+        assert time.monotonic() < end
+        status, answer = call(server, "GET", f"/api/v1/uploads/{upload}", headers=headers)
+        assert status == 200
+    return 202, answer
+
+
 def upload(server, files, sources=(), name="my run", **headers):
-    """Status and answer of its end."""
+    """As finish."""
     made = begin(server, sum(len(data) for _, data in [*files, *sources]), name, **headers)
     put_all(server, made, files, **headers)
     put_all(server, made, sources, "1", **headers)
-    return call(server, "POST", f"/api/v1/uploads/{made}/finish", None, headers)
+    return finish(server, made, **headers)
 
 
 def rows(folder, sql):
@@ -92,7 +105,7 @@ def nothing_left(server):
 def test_a_folder_becomes_profiles(server, capture, tables):
     source = [("model/attention.py", b"def kernel(x):\n    return x\n"), ("model/deep/other.py", b"# nothing\n")]
     status, answer = upload(server, [*files_of(capture), ("run7/.DS_Store", b"x"), ("run7/notes.txt", b"mine")], source)
-    assert status == 201 and answer["ignored"] == ["run7/.DS_Store"] and len(answer["profiles"]) == 2
+    assert status == 202 and answer["ignored"] == ["run7/.DS_Store"] and len(answer["profiles"]) == 2
     made = {r["name"]: r for r in settled(server)}
     for core, name in enumerate(sorted(answer["profiles"])):
         row = made[name]
@@ -105,7 +118,8 @@ def test_a_folder_becomes_profiles(server, capture, tables):
     raw = server.store / "raw" / "captures" / answer["capture"]
     assert (raw / "p_vnc_0.ntff").read_bytes() == (capture / "p_vnc_0.ntff").read_bytes() and (raw / "notes.txt").read_bytes() == b"mine"
     sha = hashlib.sha256((capture / "m.neff").read_bytes()).hexdigest()
-    assert (server.store / "raw" / "neff" / f"{sha}.neff").exists() and nothing_left(server)
+    assert (server.store / "raw" / "neff" / f"{sha}.neff").exists()
+    until(lambda: nothing_left(server))
     # Source texts come with the profile.
     listed = server.get(f"/api/v1/profiles/{first['name']}/source")[1]["files"]
     named = next(f for f in listed if f["file"].endswith("/attention.py"))
@@ -121,7 +135,7 @@ def test_a_folder_becomes_profiles(server, capture, tables):
 def test_ready_tables(server, tables):
     version = ("tables/schema_version", b"7.1.0")
     status, answer = upload(server, [*files_of(tables), version, ("tables/readme.md", b"#")], name="vendor's")
-    assert status == 201 and len(answer["profiles"]) == 1
+    assert status == 202 and len(answer["profiles"]) == 1
     (row,) = [r for r in settled(server) if r["capture"] == answer["capture"]]
     assert row["state"] == "ready" and row["schema_version"] == "7.1.0" and row["tables"] == len(list(tables.glob("*.parquet")))
     place = Path(row["path"])
@@ -139,7 +153,7 @@ def test_ready_tables(server, tables):
 def test_tables_that_are_none(server, tables):
     cut = (tables / "Instruction.parquet").read_bytes()[:5000]
     status, answer = upload(server, [("t/Instruction.parquet", cut)])
-    assert status == 201
+    assert status == 202 and answer["state"] == "done"
     (row,) = [r for r in settled(server) if r["capture"] == answer["capture"]]
     assert row["state"] == "failed" and "Instruction.parquet" in row["reason"]
     assert call(server, "DELETE", "/api/v1/profiles/" + row["name"])[0] == 200
@@ -149,7 +163,7 @@ def test_a_bad_file_fails_with_its_offset(server, capture):
     data = bytearray((capture / "p_vnc_0.ntff").read_bytes())
     data[4000:4400] = b"\xff" * 400
     status, answer = upload(server, [("m.neff", (capture / "m.neff").read_bytes()), ("p.ntff", bytes(data))])
-    assert status == 201
+    assert status == 202 and answer["state"] == "done"
     (row,) = [r for r in settled(server) if r["capture"] == answer["capture"]]
     assert row["state"] == "failed" and row["reason"] and row["file_offset"] >= 0
     assert call(server, "DELETE", "/api/v1/profiles/" + row["name"])[0] == 200
@@ -165,15 +179,106 @@ def test_a_capture_with_its_manifest(server, capture, tmp_path):
     part = [f for f in files if not f[0].endswith("p_vnc_1.ntff")]
     made = begin(server, sum(len(d) for _, d in files))
     put_all(server, made, part)
-    status, answer = call(server, "POST", f"/api/v1/uploads/{made}/finish")
+    status, answer = finish(server, made)
     assert status == 400 and "p_vnc_1.ntff" in answer["error"]["message"]
     put_all(server, made, [f for f in files if f not in part])
-    status, answer = call(server, "POST", f"/api/v1/uploads/{made}/finish")
-    assert status == 201 and answer["capture"] == raw.name and len(answer["profiles"]) == 2
+    status, answer = finish(server, made)
+    assert status == 202 and answer["capture"] == raw.name and len(answer["profiles"]) == 2
     assert all(r["state"] == "ready" for r in settled(server) if r["capture"] == raw.name)
     assert (server.store / "raw" / "captures" / raw.name / "manifest.pb").read_bytes() == (raw / "manifest.pb").read_bytes()
     status, answer = upload(server, files)
-    assert status == 409 and "already" in answer["error"]["message"] and nothing_left(server)
+    assert status == 409 and "already" in answer["error"]["message"]
+    (left,) = call(server, "GET", "/api/v1/uploads")[1]["uploads"]
+    assert left["state"] == "receiving" and call(server, "DELETE", f"/api/v1/uploads/{left['id']}")[0] == 200 and nothing_left(server)
+
+
+def test_a_neff_that_is_listed_twice(server, capture, tmp_path):
+    """Two names of one program in a manifest, and one file of it."""
+    folder = tmp_path / "twice"
+    shutil.copytree(capture, folder)
+    (folder / "again.neff").write_bytes((folder / "m.neff").read_bytes() + b" of its own")
+    (folder / "same.neff").write_bytes((folder / "again.neff").read_bytes())
+    run(BIN / "kymo", "import", "--reserve", "1M", "--data-path", tmp_path / "other", folder)
+    (raw,) = (tmp_path / "other" / "raw" / "captures").iterdir()
+    files = files_of(raw)
+    assert dict(files)[f"{raw.name}/manifest.pb"].count(b".neff") == 3
+    made = begin(server, sum(len(d) for _, d in files) + 2**20)
+    put_all(server, made, files)
+    # One NEFF is known here, the other comes once.
+    status, answer = finish(server, made)
+    assert status == 202 and answer["state"] == "failed" and "does not have it" in answer["reason"]
+    assert [u["state"] for u in call(server, "GET", "/api/v1/uploads")[1]["uploads"]] == ["failed"]
+    assert not any((server.store / "raw" / "incoming").iterdir())
+    put_all(server, made, [("again.neff", (folder / "again.neff").read_bytes()), ("m.neff", (folder / "m.neff").read_bytes())])
+    status, answer = finish(server, made)
+    assert status == 202 and answer["state"] == "done" and answer["capture"] == raw.name
+    # What became of it is told for a while, also to who asks for it again.
+    assert call(server, "POST", f"/api/v1/uploads/{made}/finish") == (200, {k: v for k, v in answer.items() if k != "files"})
+    assert put(server, made, "late", b"x")[0] == 409
+    assert len(list((server.store / "raw" / "neff").glob("*.neff"))) == 2
+    until(lambda: nothing_left(server))
+    assert call(server, "GET", "/api/v1/uploads")[1]["uploads"] == []
+    assert call(server, "DELETE", f"/api/v1/uploads/{made}")[0] == 200 and call(server, "GET", f"/api/v1/uploads/{made}")[0] == 404
+    assert (server.store / "raw" / "captures" / raw.name / "manifest.pb").exists()
+
+
+def test_a_kill_while_it_enters_the_store(capture, tmp_path):
+    """What was acknowledged is there after it, with its owner."""
+    (tmp_path / "tokens").write_text(f"ann {ANN}\n")
+    options = ("--http-token-file", tmp_path / "tokens", "--no-work")
+    ann = bearer(ANN)
+    files = [*files_of(capture), *((f"run7/{i}/notes.txt", b"%d" % i) for i in range(150))]
+    server = Collector(tmp_path / "store", *options)
+    made = begin(server, sum(len(d) for _, d in files), **ann)
+    put_all(server, made, files, **ann)
+    status, answer = call(server, "POST", f"/api/v1/uploads/{made}/finish", None, ann)
+    server.process.kill()
+    assert (status, answer["state"]) == (202, "finishing")
+    server.process.wait()
+    server.process.stdout.close()
+    server.log.close()
+    with Collector(tmp_path / "store", *options) as server:
+        server.store = tmp_path / "store"
+        listed = call(server, "GET", "/api/v1/profiles", headers=ann)[1]["profiles"]
+        assert [(p["vnc"], p["job"], p["owner"]) for p in sorted(listed, key=lambda p: p["vnc"])] == [(0, "my run", "ann"), (1, "my run", "ann")]
+        raw = server.store / "raw" / "captures" / listed[0]["capture"]
+        assert (raw / "149" / "notes.txt").read_bytes() == b"149"
+        assert (raw / "p_vnc_1.ntff").read_bytes() == (capture / "p_vnc_1.ntff").read_bytes()
+        until(lambda: nothing_left(server))
+
+
+def test_a_piece_whose_connection_is_dead(server):
+    made = begin(server, 3_000_000)
+    s = send_part(server, made, "x", 3_000_000, b"a" * 1_000_000)
+    received = lambda: call(server, "GET", f"/api/v1/uploads/{made}")[1]["files"][0]["received"]
+    until(lambda: received() >= 700_000)
+    have = received()
+    status, answer = put(server, made, "x", b"a" * 100, have, 3_000_000)
+    assert status == 409 and answer["error"]["code"] == "busy"
+    # It says nothing more, and gives way.
+    until(lambda: put(server, made, "x", b"a" * 100, have, 3_000_000)[0] == 200, 10)
+    assert received() == have + 100
+    status, answer = put(server, made, "x", b"a" * 100, have, 3_000_000)
+    assert status == 409 and answer["error"]["code"] == "offset"
+    # Whoever was silent hears so, and does no harm.
+    s.sendall(b"b" * 2_000_000)
+    assert b" 409 " in s.recv(100)
+    s.close()
+    assert put(server, made, "x", b"a" * (3_000_000 - have - 100), have + 100, 3_000_000)[1]["received"] == 3_000_000
+    assert (server.store / "uploads" / made / "part-0").read_bytes() == b"a" * 3_000_000
+    assert call(server, "DELETE", f"/api/v1/uploads/{made}")[0] == 200
+
+
+def test_files_that_are_begun_hold_nothing_open(server):
+    open_files = lambda: len(os.listdir(f"/proc/{server.process.pid}/fd"))
+    made = begin(server, 10_000)
+    assert put(server, made, "0", b"x", 0, 10)[0] == 200
+    before = open_files()
+    for i in range(1, 100):
+        assert put(server, made, f"{i}", b"x", 0, 10)[0] == 200
+    assert open_files() <= before + 5
+    assert put(server, made, "0", b"yz", 1, 10)[1]["received"] == 3
+    assert call(server, "DELETE", f"/api/v1/uploads/{made}")[0] == 200
 
 
 def test_names_stay_inside(server):
@@ -186,7 +291,7 @@ def test_names_stay_inside(server):
         assert call(server, "PUT", f"/api/v1/uploads/{urllib.parse.quote(name, safe='')}/files?path=a&size=1", b"x",
                     {"Content-Type": "application/octet-stream"})[0] == 404
     assert sorted(os.listdir(server.store / "uploads" / made)) == ["part-0"]
-    status, answer = call(server, "POST", f"/api/v1/uploads/{made}/finish")
+    status, answer = finish(server, made)
     assert status == 400 and "nothing to make a profile of" in answer["error"]["message"]
     assert call(server, "DELETE", f"/api/v1/uploads/{made}") == (200, {"deleted": True})
     assert call(server, "GET", f"/api/v1/uploads/{made}")[0] == 404 and nothing_left(server)
@@ -270,7 +375,7 @@ def test_what_is_broken_off_leaves_nothing(tmp_path):
     (tmp_path / "store" / "uploads" / "left").mkdir(parents=True, exist_ok=True)
     with Collector(tmp_path / "store") as server:
         server.store = tmp_path / "store"
-        assert nothing_left(server)
+        until(lambda: nothing_left(server))
 
 
 def test_a_full_disk(capture, tmp_path):
@@ -310,7 +415,7 @@ def test_users_have_their_own(capture, tmp_path):
         assert call(server, "GET", "/api/v1/uploads", headers=bob)[1]["uploads"] == []
         assert call(server, "DELETE", f"/api/v1/uploads/{made}", headers=ann)[0] == 200
         status, answer = upload(server, files_of(capture)[:2], **ann)
-        assert status == 201
+        assert status == 202 and answer["state"] == "done"
         (name,) = answer["profiles"]
         until(lambda: call(server, "GET", "/api/v1/profiles/" + name, headers=ann)[1].get("fleet", "ready") == "ready" and
               call(server, "GET", "/api/v1/profiles/" + name, headers=ann)[1]["state"] == "ready")

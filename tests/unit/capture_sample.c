@@ -88,6 +88,11 @@ static int failing_rename(const char *from, const char *to)
     return due() ? -1 : kymo_file_ops_system.rename(from, to);
 }
 
+static int failing_link(const char *from, const char *to)
+{
+    return due() ? -1 : kymo_file_ops_system.link(from, to);
+}
+
 static int failing_exchange(const char *a, const char *b)
 {
     return due() ? -1 : kymo_file_ops_system.exchange(a, b);
@@ -116,6 +121,7 @@ void capture_sample_fail(long nth, int error, long times)
     ops.open = failing_open;
     ops.fsync = failing_fsync;
     ops.rename = failing_rename;
+    ops.link = failing_link;
     ops.exchange = failing_exchange;
     ops.unlink = failing_unlink;
     ops.mkdir = failing_mkdir;

@@ -268,6 +268,56 @@ static void cleans_what_nobody_can_resume(void **state)
     assert_published("c1");
 }
 
+static ssize_t reads_nothing(int fd, void *buf, size_t n, off_t off)
+{
+    (void)fd;
+    (void)buf;
+    (void)n;
+    (void)off;
+    errno = EIO;
+    return -1;
+}
+
+/* Files that are here: they get a second name, without being read. A NEFF that is listed twice is one file. */
+static void adopts_what_is_here(void **state)
+{
+    (void)state;
+    static const struct sample_file twice[] = {
+        {"a.ntff", NTFF, big, sizeof big, 0}, {"p.neff", NEFF, "program", 7, 0}, {"q.neff", NEFF, "program", 7, 0}};
+    struct raw_store *s;
+    struct raw_capture *c;
+    uint8_t sha[2][KYMO_SHA256_SIZE];
+    size_t n;
+    uint8_t *manifest KYMO_FREE = capture_sample_manifest("c1", twice, 3, &n);
+    assert_int_equal(kymo_hash_sha256(big, sizeof big, sha[0]), 0);
+    assert_int_equal(kymo_hash_sha256("program", 7, sha[1]), 0);
+    assert_int_equal(raw_store_open(root, 0, &s, NULL), 0);
+    assert_int_equal(kymo_file_write_atomic(at("a"), big, sizeof big, NULL), 0);
+    assert_int_equal(kymo_file_write_atomic(at("p"), "program", 7, NULL), 0);
+    assert_int_equal(raw_store_begin_adopting(s, manifest, n, 1007, &c, NULL), RAW_RECEIVE);
+    struct kymo_file_ops ops = *kymo_file_ops();
+    ops.pread = reads_nothing;
+    kymo_file_set_ops(&ops);
+    assert_int_equal(raw_capture_adopt(c, 0, at("a"), sha[1], NULL), -EBADMSG);
+    assert_int_equal(raw_capture_adopt(c, 0, at("p"), sha[0], NULL), -EBADMSG);
+    assert_int_equal(raw_capture_adopt(c, 0, at("none"), sha[0], NULL), -ENOENT);
+    assert_int_equal(raw_capture_adopt(c, 0, at("a"), sha[0], NULL), 0);
+    assert_int_equal(raw_capture_adopt(c, 1, at("p"), sha[1], NULL), 0);
+    /* Also when its file has gone. */
+    assert_int_equal(unlink(at("p")), 0);
+    assert_int_equal(raw_capture_adopt(c, 2, at("p"), sha[1], NULL), 0);
+    assert_int_equal(raw_capture_commit(c, NULL), 0);
+    raw_capture_free(c);
+    raw_store_free(s);
+    kymo_file_set_ops(NULL);
+    assert_contents("captures/c1/a.ntff", big, sizeof big);
+    assert_contents("a", big, sizeof big);
+    char name[128];
+    neff_name(name);
+    assert_contents(name, "program", 7);
+    assert_false(is_there("incoming/c1"));
+}
+
 static void keeps_a_reserve(void **state)
 {
     (void)state;
@@ -279,6 +329,17 @@ static void keeps_a_reserve(void **state)
     assert_int_equal(raw_store_open(root, UINT64_MAX / 2, &s, NULL), 0);
     assert_int_equal(raw_store_begin(s, manifest, n, &c, &err), -ENOSPC);
     assert_non_null(strstr(err.text, "are free"));
+    /* Nothing is left of what had no room; what was there before stays. */
+    assert_false(is_there("incoming/c1"));
+    raw_store_free(s);
+    assert_int_equal(raw_store_open(root, 0, &s, NULL), 0);
+    assert_int_equal(raw_store_begin(s, manifest, n, &c, NULL), RAW_RECEIVE);
+    assert_int_equal(raw_capture_write(c, 0, 0, big, 300, NULL), 0);
+    raw_capture_free(c);
+    raw_store_free(s);
+    assert_int_equal(raw_store_open(root, UINT64_MAX / 2, &s, NULL), 0);
+    assert_int_equal(raw_store_begin(s, manifest, n, &c, &err), -ENOSPC);
+    assert_true(is_there("incoming/c1/part-0"));
     raw_store_free(s);
     assert_int_equal(receive("c1", NULL), 0);
 }
@@ -356,6 +417,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(refuses_wrong_bytes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(refuses_an_id_with_another_manifest, set_up, tear_down),
         cmocka_unit_test_setup_teardown(cleans_what_nobody_can_resume, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(adopts_what_is_here, set_up, tear_down),
         cmocka_unit_test_setup_teardown(keeps_a_reserve, set_up, tear_down),
         cmocka_unit_test_setup_teardown(survives_full_disks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(survives_failing_disks, set_up, tear_down),

@@ -228,11 +228,12 @@ export function UploadCard({ upload, onDismiss }: { upload: Upload; onDismiss():
           {phaseText(state)}
         </span>
         <span class="space" />
-        {going ? (
+        {phase === "sending" && (
           <button type="button" onClick={() => upload.cancel()}>
             Cancel upload
           </button>
-        ) : (
+        )}
+        {!going && (
           <button type="button" class="tiny" aria-label="Dismiss" onClick={onDismiss}>
             ✕
           </button>

@@ -10,6 +10,7 @@ const PIECE = 4 << 20;
 const TRIES = 5;
 const RETRY_MS = 1000;
 const FOLLOW_MS = 1000;
+const STORING_MS = 300;
 
 export interface FileState extends Picked {
   sent: number;
@@ -27,10 +28,13 @@ export interface UploadState {
   profiles: ProfileRow[];
 }
 
-interface Uploaded {
-  capture: string;
-  profiles: string[];
-  ignored: string[];
+/** What the server says of an upload. */
+interface ServerState {
+  state: "receiving" | "finishing" | "done" | "failed";
+  reason?: string;
+  profiles?: string[];
+  ignored?: string[];
+  files?: { path: string; received: number }[];
 }
 
 function pause(ms: number): Promise<void> {
@@ -40,6 +44,11 @@ function pause(ms: number): Promise<void> {
 /** Is it worth another try: the connection broke, or the server was busy? */
 function isPassing(error: unknown): boolean {
   return error instanceof ApiError && (error.status === 0 || error.status === 503 || error.status === 504);
+}
+
+/** The server waits for a connection that is dead, or has more or less of the file than was thought. */
+function isOutOfStep(error: unknown): boolean {
+  return error instanceof ApiError && error.status === 409 && (error.code === "busy" || error.code === "offset");
 }
 
 export class Upload {
@@ -104,8 +113,11 @@ export class Upload {
     const { file, path } = this.state.value.files[i]!;
     try {
       let at = 0;
+      let back = 0;
       do {
-        at = await this.sendPiece(i, at);
+        const next = await this.sendPiece(i, at);
+        if (next <= at && ++back === TRIES) throw new Error("the server loses what it gets of it");
+        at = next;
         this.setFile(i, { sent: at });
       } while (at < file.size);
     } catch (error) {
@@ -126,10 +138,10 @@ export class Upload {
         const answer = await request(`api/v1/uploads/${this.id}/files${params}`, { ...init, headers });
         return ((await answer.json()) as { received: number }).received;
       } catch (error) {
-        if (!isPassing(error) || attempt === TRIES) throw error;
+        if (!(isPassing(error) || isOutOfStep(error)) || attempt === TRIES) throw error;
         await pause(RETRY_MS * attempt);
         const there = await this.received(path, source);
-        if (there > at) return there;
+        if (there !== at) return there;
       }
     }
   }
@@ -137,18 +149,39 @@ export class Upload {
   private async received(path: string, source: boolean): Promise<number> {
     const { files } = this.state.value;
     const url = `api/v1/uploads/${this.id}`;
-    const answer = await getJson<{ files: { path: string; received: number }[] }>(url, this.abort.signal);
+    const answer = await getJson<ServerState>(url, this.abort.signal);
     // A source text may have the path of another file: then the piece is sent again from where it began.
     if (files.filter((file) => file.path === path).length > 1 && source) return 0;
-    return answer.files.find((file) => file.path === path)?.received ?? 0;
+    return answer.files?.find((file) => file.path === path)?.received ?? 0;
   }
 
+  /** Asked again it goes on, so that a broken connection does no harm. */
   private async finish(): Promise<void> {
     this.set({ phase: "storing" });
-    const answer = await sendJson("POST", `api/v1/uploads/${this.id}/finish`, undefined, this.abort.signal);
-    const { profiles, ignored } = (await answer.json()) as Uploaded;
+    const url = `api/v1/uploads/${this.id}`;
+    let answer = await this.again(async () => {
+      const response = await sendJson("POST", `${url}/finish`, undefined, this.abort.signal);
+      return (await response.json()) as ServerState;
+    });
+    while (answer.state === "finishing") {
+      await pause(STORING_MS);
+      answer = await this.again(() => getJson<ServerState>(url, this.abort.signal));
+    }
+    if (answer.state !== "done") throw new Error(answer.reason ?? "the server does not say why");
+    const { profiles = [], ignored = [] } = answer;
     this.id = null;
     this.set({ phase: "processing", ignored, profiles: profiles.map((name) => ({ name, state: "queued" })) });
+  }
+
+  private async again<T>(ask: () => Promise<T>): Promise<T> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await ask();
+      } catch (error) {
+        if (!isPassing(error) || attempt === TRIES) throw error;
+        await pause(RETRY_MS * attempt);
+      }
+    }
   }
 
   private async giveUp(): Promise<void> {
