@@ -8,14 +8,24 @@
 
 #define SUBJECTS_MAX (1u << 27)
 #define NONE INT64_MIN /* no bucket: it would begin before all time */
+#define NO_ROW UINT32_MAX
+#define DIGIT_BITS 11
+#define DIGITS (1u << DIGIT_BITS)
 
 /* Small, since each event looks at those of several subjects. */
 struct subject {
     int64_t covered; /* up to where its spans reach */
-    int64_t bucket;  /* of its newest row; NONE: it has none */
+    int64_t bucket;  /* of the row below; NONE: not known, since there is none or buckets have become wider */
     int64_t busy;    /* what that row does not have yet */
-    size_t last;     /* its newest row */
-    bool has_rows;   /* ever had one */
+    uint32_t row;    /* where it was last; NO_ROW: it has none */
+    uint32_t first;  /* its row of the first bucket */
+};
+
+/* Rows of one subject are a line in order of time. An event begins near where the one before it began, so that few
+ * steps lead from row to row. */
+struct link {
+    struct time_sums_row row;
+    uint32_t before, after;
 };
 
 struct time_sums {
@@ -23,11 +33,9 @@ struct time_sums {
     int64_t number, from, until; /* the bucket that was looked for last */
     struct subject *subjects;
     size_t subject_count, subject_cap, with_rows;
-    struct time_sums_row *rows;
+    struct link *links;
     struct time_sums_work *work; /* by row; NULL: none */
     size_t n, cap;
-    uint32_t *index; /* hash table of rows, plus 1 */
-    size_t slots;    /* a power of two, above twice the rows */
 };
 
 int time_sums_open(int64_t duration, bool work, struct time_sums **ret, struct kymo_err *err)
@@ -39,11 +47,9 @@ int time_sums_open(int64_t duration, bool work, struct time_sums **ret, struct k
     while (duration / s->width > TIME_SUMS_BUCKETS)
         s->width *= 2;
     s->cap = 1024;
-    s->slots = 4 * s->cap;
-    s->rows = KYMO_NEW_ARRAY(struct time_sums_row, s->cap);
-    s->index = KYMO_NEW_ARRAY(uint32_t, s->slots);
+    s->links = KYMO_NEW_ARRAY(struct link, s->cap);
     s->work = work ? KYMO_NEW_ARRAY(struct time_sums_work, s->cap) : NULL;
-    if (!s->rows || !s->index || (work && !s->work)) {
+    if (!s->links || (work && !s->work)) {
         time_sums_free(s);
         return kymo_err_set(err, -ENOMEM, "no memory for sums");
     }
@@ -56,9 +62,8 @@ struct time_sums *time_sums_free(struct time_sums *s)
     if (!s)
         return NULL;
     kymo_free(s->subjects);
-    kymo_free(s->rows);
+    kymo_free(s->links);
     kymo_free(s->work);
-    kymo_free(s->index);
     kymo_free(s);
     return NULL;
 }
@@ -73,27 +78,39 @@ static int64_t floor_div(int64_t a, int64_t b)
     return a / b - (a % b < 0);
 }
 
-static size_t slot_of(const struct time_sums *s, uint32_t subject, int64_t bucket)
+/* Of a subject's rows, of which at is one, the last that is not after the bucket; NO_ROW: all are. */
+static uint32_t walk(const struct time_sums *s, uint32_t at, int64_t bucket)
 {
-    uint64_t h = ((uint64_t)bucket << 32 ^ subject) * 0x9e3779b97f4a7c15u;
-    return (size_t)(h >> 20) & (s->slots - 1);
-}
-
-/* Where the row is, or would be. */
-static uint32_t *find(struct time_sums *s, uint32_t subject, int64_t bucket)
-{
-    size_t i = slot_of(s, subject, bucket);
-    for (; s->index[i]; i = (i + 1) & (s->slots - 1)) {
-        const struct time_sums_row *row = &s->rows[s->index[i] - 1];
-        if (row->subject == subject && row->bucket == bucket)
+    while (at != NO_ROW && s->links[at].row.bucket > bucket)
+        at = s->links[at].before;
+    for (uint32_t next; at != NO_ROW; at = next) {
+        next = s->links[at].after;
+        if (next == NO_ROW || s->links[next].row.bucket > bucket)
             break;
     }
-    return &s->index[i];
+    return at;
+}
+
+static bool is_row(const struct time_sums *s, uint32_t at, int64_t bucket)
+{
+    return at != NO_ROW && s->links[at].row.bucket == bucket;
+}
+
+/* A row that is in no line yet; before NO_ROW: it becomes the first. */
+static void insert(struct time_sums *s, struct subject *subject, uint32_t row, uint32_t before)
+{
+    uint32_t *from = before == NO_ROW ? &subject->first : &s->links[before].after;
+    s->links[row].before = before;
+    s->links[row].after = *from;
+    if (*from != NO_ROW)
+        s->links[*from].before = row;
+    *from = row;
+    subject->row = row;
 }
 
 static void join(struct time_sums *s, size_t into, size_t from)
 {
-    struct time_sums_row *a = &s->rows[into], *b = &s->rows[from];
+    struct time_sums_row *a = &s->links[into].row, *b = &s->links[from].row;
     a->count += b->count;
     a->bytes += b->bytes;
     a->cost += b->cost;
@@ -112,61 +129,55 @@ static void join(struct time_sums *s, size_t into, size_t from)
     x->has_flops |= y->has_flops;
 }
 
-/* Gives the newest row what it does not have yet. */
+/* Gives its row what it does not have yet. */
 static void settle(struct time_sums *s, struct subject *subject)
 {
     if (subject->busy)
-        s->rows[subject->last].figures[TIME_SUMS_BUSY] += subject->busy;
+        s->links[subject->row].row.figures[TIME_SUMS_BUSY] += subject->busy;
     subject->busy = 0;
 }
 
 /* Buckets become twice as wide: rows that are one from now on stand where the first of them stood. */
 static void widen(struct time_sums *s)
 {
-    size_t n = 0;
+    size_t n = s->n;
+    s->n = 0;
     s->width *= 2;
     s->from = s->until = 0;
-    memset(s->index, 0, s->slots * sizeof *s->index);
     for (size_t i = 0; i < s->subject_count; i++) {
-        settle(s, &s->subjects[i]);
-        s->subjects[i].bucket = NONE;
+        struct subject *subject = &s->subjects[i];
+        settle(s, subject);
+        subject->bucket = NONE;
+        subject->row = subject->first = NO_ROW;
     }
-    for (size_t i = 0; i < s->n; i++) {
-        int64_t bucket = floor_div(s->rows[i].bucket, 2);
-        uint32_t *at = find(s, s->rows[i].subject, bucket);
-        if (*at) {
-            join(s, *at - 1, i);
+    for (size_t i = 0; i < n; i++) {
+        struct subject *subject = &s->subjects[s->links[i].row.subject];
+        int64_t bucket = floor_div(s->links[i].row.bucket, 2);
+        uint32_t at = walk(s, subject->row, bucket);
+        if (is_row(s, at, bucket)) {
+            join(s, at, i);
             continue;
         }
-        s->rows[n] = s->rows[i];
-        s->rows[n].bucket = bucket;
+        s->links[s->n].row = s->links[i].row;
+        s->links[s->n].row.bucket = bucket;
         if (s->work)
-            s->work[n] = s->work[i];
-        *at = (uint32_t)++n;
+            s->work[s->n] = s->work[i];
+        insert(s, subject, (uint32_t)s->n++, at);
     }
-    s->n = n;
 }
 
 static int grow(struct time_sums *s, struct kymo_err *err)
 {
-    size_t cap = 2 * s->cap, slots = 4 * cap;
-    void *rows = kymo_realloc_array(s->rows, cap, sizeof *s->rows);
-    if (rows)
-        s->rows = rows;
+    size_t cap = 2 * s->cap;
+    void *links = kymo_realloc_array(s->links, cap, sizeof *s->links);
+    if (links)
+        s->links = links;
     void *work = s->work ? kymo_realloc_array(s->work, cap, sizeof *s->work) : NULL;
     if (work)
         s->work = work;
-    uint32_t *index = KYMO_NEW_ARRAY(uint32_t, slots);
-    if (!rows || (s->work && !work) || !index) {
-        kymo_free(index);
+    if (!links || (s->work && !work))
         return kymo_err_set(err, -ENOMEM, "no memory for %zu sums", cap);
-    }
-    kymo_free(s->index);
-    s->index = index;
-    s->slots = slots;
     s->cap = cap;
-    for (size_t i = 0; i < s->n; i++)
-        *find(s, s->rows[i].subject, s->rows[i].bucket) = (uint32_t)(i + 1);
     return 0;
 }
 
@@ -187,7 +198,8 @@ static int add_subjects(struct time_sums *s, uint32_t subject, struct kymo_err *
         return kymo_err_set(err, r, "no memory for sums of %u subjects", subject);
     s->subjects = list;
     for (; s->subject_count <= subject; s->subject_count++)
-        s->subjects[s->subject_count] = (struct subject){.covered = INT64_MIN, .bucket = NONE};
+        s->subjects[s->subject_count] =
+            (struct subject){.covered = INT64_MIN, .bucket = NONE, .row = NO_ROW, .first = NO_ROW};
     return 0;
 }
 
@@ -200,35 +212,36 @@ static void look_at(struct time_sums *s, int64_t t)
     s->until = s->from + s->width;
 }
 
-/* A subject's row of the bucket that is looked at, where it is not its newest. */
+/* A subject's row of the bucket that is looked at, where it is not its last. */
 static int other_row(struct time_sums *s, uint32_t subject, int64_t t, struct kymo_err *err)
 {
-    uint32_t *at = find(s, subject, s->number);
-    if (!*at) {
+    struct subject *mine = &s->subjects[subject];
+    uint32_t at = walk(s, mine->row, s->number);
+    settle(s, mine);
+    if (!is_row(s, at, s->number)) {
         int r = make_room(s, err);
         if (r < 0)
             return r;
         look_at(s, t);
-        at = find(s, subject, s->number);
+        at = walk(s, mine->row, s->number);
     }
-    if (!*at) {
-        s->rows[s->n] =
+    if (!is_row(s, at, s->number)) {
+        uint32_t row = (uint32_t)s->n++;
+        s->links[row].row =
             (struct time_sums_row){.bucket = s->number, .subject = subject, .first = INT64_MAX, .last = INT64_MIN};
         if (s->work)
-            s->work[s->n] = (struct time_sums_work){.has_bytes = false};
-        *at = (uint32_t)++s->n;
+            s->work[row] = (struct time_sums_work){.has_bytes = false};
+        s->with_rows += mine->row == NO_ROW;
+        insert(s, mine, row, at);
+    } else {
+        mine->row = at;
     }
-    struct subject *mine = &s->subjects[subject];
-    settle(s, mine);
-    s->with_rows += !mine->has_rows;
-    mine->has_rows = true;
-    mine->last = *at - 1;
     mine->bucket = s->number;
     return 0;
 }
 
-/* The row of the bucket that t is in, which stays looked at; valid until the next call. */
-static int row_at(struct time_sums *s, uint32_t subject, int64_t t, struct time_sums_row **ret, struct kymo_err *err)
+/* The subject's row of the bucket that t is in, which stays looked at; valid until the next call. */
+static int row_at(struct time_sums *s, uint32_t subject, int64_t t, uint32_t *ret, struct kymo_err *err)
 {
     int r = subject < s->subject_count ? 0 : add_subjects(s, subject, err);
     if (r < 0)
@@ -236,7 +249,7 @@ static int row_at(struct time_sums *s, uint32_t subject, int64_t t, struct time_
     look_at(s, t);
     if (s->subjects[subject].bucket != s->number)
         r = other_row(s, subject, t, err);
-    *ret = &s->rows[s->subjects[subject].last];
+    *ret = s->subjects[subject].row;
     return r;
 }
 
@@ -244,12 +257,12 @@ static int spread(struct time_sums *s, uint32_t subject, enum time_sums_figure f
                   struct kymo_err *err)
 {
     while (begin < end) {
-        struct time_sums_row *row;
+        uint32_t row = 0;
         int r = row_at(s, subject, begin, &row, err);
         if (r < 0)
             return r;
         int64_t until = end < s->until ? end : s->until;
-        row->figures[figure] += until - begin;
+        s->links[row].row.figures[figure] += until - begin;
         begin = until;
     }
     return 0;
@@ -265,12 +278,12 @@ static void add_flops(struct time_sums_work *into, const struct time_sums_work *
 static int spread_flops(struct time_sums *s, uint32_t subject, const struct time_sums_event *e, struct kymo_err *err)
 {
     for (int64_t at = e->begin; at < e->end;) {
-        struct time_sums_row *row;
+        uint32_t row = 0;
         int r = row_at(s, subject, at, &row, err);
         if (r < 0)
             return r;
         int64_t until = e->end < s->until ? e->end : s->until;
-        add_flops(&s->work[row - s->rows], e->work, (double)(until - at) / (double)(e->end - e->begin));
+        add_flops(&s->work[row], e->work, (double)(until - at) / (double)(e->end - e->begin));
         at = until;
     }
     return 0;
@@ -285,77 +298,138 @@ static void add_work(struct time_sums_work *into, const struct time_sums_work *w
         add_flops(into, work, flops ? 1 : 0);
 }
 
-int time_sums_event(struct time_sums *s, uint32_t subject, const struct time_sums_event *e, struct kymo_err *err)
+/* Its parts in buckets after that in which it begins, too. */
+static int spread_event(struct time_sums *s, uint32_t subject, const struct time_sums_event *e, struct kymo_err *err)
 {
-    struct time_sums_row *row;
-    int r = row_at(s, subject, e->start, &row, err);
-    if (r < 0)
-        return r;
-    bool inside = e->end <= s->until;
-    row->count++;
-    row->bytes += e->bytes;
-    row->cost += e->cost;
-    row->first = e->start < row->first ? e->start : row->first;
-    row->last = e->end > row->last ? e->end : row->last;
-    if (e->work)
-        add_work(&s->work[row - s->rows], e->work, inside || e->begin >= e->end);
-    if (inside) {
-        row->figures[TIME_SUMS_TIME] += e->end - e->start;
-        row->figures[TIME_SUMS_WAIT] += e->begin - e->start;
-        return 0;
-    }
-    r = spread(s, subject, TIME_SUMS_TIME, e->start, e->end, err);
+    int r = spread(s, subject, TIME_SUMS_TIME, e->start, e->end, err);
     if (r == 0)
         r = spread(s, subject, TIME_SUMS_WAIT, e->start, e->begin, err);
     return r == 0 && e->work && e->work->has_flops ? spread_flops(s, subject, e, err) : r;
 }
 
-int time_sums_cover(struct time_sums *s, uint32_t subject, int64_t begin, int64_t end, struct kymo_err *err)
+int time_sums_event(struct time_sums *s, const uint32_t *subjects, size_t n, const struct time_sums_event *e,
+                    struct kymo_err *err)
 {
-    int r = subject < s->subject_count ? 0 : add_subjects(s, subject, err);
-    if (r < 0)
-        return r;
+    int r = 0;
+    for (size_t i = 0; i < n && r == 0; i++) {
+        uint32_t at = 0;
+        r = row_at(s, subjects[i], e->start, &at, err);
+        if (r < 0)
+            return r;
+        struct time_sums_row *row = &s->links[at].row;
+        bool inside = e->end <= s->until;
+        row->count++;
+        row->bytes += e->bytes;
+        row->cost += e->cost;
+        row->first = e->start < row->first ? e->start : row->first;
+        row->last = e->end > row->last ? e->end : row->last;
+        if (e->work)
+            add_work(&s->work[at], e->work, inside || e->begin >= e->end);
+        if (inside) {
+            row->figures[TIME_SUMS_TIME] += e->end - e->start;
+            row->figures[TIME_SUMS_WAIT] += e->begin - e->start;
+        } else {
+            r = spread_event(s, subjects[i], e, err);
+        }
+    }
+    return r;
+}
+
+/* In more than one bucket, or in one that its row is not of. */
+static int cover_apart(struct time_sums *s, uint32_t subject, int64_t begin, int64_t end, struct kymo_err *err)
+{
     struct subject *mine = &s->subjects[subject];
-    if (begin >= end || end <= mine->covered)
-        return 0;
     begin = begin > mine->covered ? begin : mine->covered;
     mine->covered = end;
     look_at(s, begin);
-    if (mine->bucket == s->number && end <= s->until) {
-        mine->busy += end - begin;
-        return 0;
-    }
-    return spread(s, subject, TIME_SUMS_BUSY, begin, end, err);
+    if (mine->bucket != s->number || end > s->until)
+        return spread(s, subject, TIME_SUMS_BUSY, begin, end, err);
+    mine->busy += end - begin;
+    return 0;
 }
 
-struct order {
-    const struct time_sums_row *rows;
-    const uint8_t *rank;
-};
-
-static int compare(const void *x, const void *y, void *ctx)
+int time_sums_cover(struct time_sums *s, const uint32_t *subjects, size_t n, int64_t begin, int64_t end,
+                    struct kymo_err *err)
 {
-    const struct order *o = ctx;
-    const struct time_sums_row *a = &o->rows[*(const uint32_t *)x], *b = &o->rows[*(const uint32_t *)y];
-    if (o->rank[a->subject] != o->rank[b->subject])
-        return o->rank[a->subject] < o->rank[b->subject] ? -1 : 1;
-    if (a->bucket != b->bucket)
-        return a->bucket < b->bucket ? -1 : 1;
-    return (a->subject > b->subject) - (a->subject < b->subject);
+    int r = 0;
+    for (size_t i = 0; i < n && begin < end && r == 0; i++) {
+        r = subjects[i] < s->subject_count ? 0 : add_subjects(s, subjects[i], err);
+        if (r < 0)
+            break;
+        struct subject *mine = &s->subjects[subjects[i]];
+        if (end <= mine->covered)
+            continue;
+        if (mine->bucket == s->number && begin >= s->from && end <= s->until) {
+            mine->busy += end - (begin > mine->covered ? begin : mine->covered);
+            mine->covered = end;
+        } else {
+            r = cover_apart(s, subjects[i], begin, end, err);
+        }
+    }
+    return r;
+}
+
+/* All rows, by subject, then by bucket. */
+static void list_rows(const struct time_sums *s, uint32_t *list)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s->subject_count; i++)
+        for (uint32_t row = s->subjects[i].first; row != NO_ROW; row = s->links[row].after)
+            list[n++] = row;
+}
+
+/* Moves the list to another by digits, those of equal digits in the order that they have. */
+static void distribute(const uint32_t *list, const uint16_t *digits, size_t n, uint32_t *to)
+{
+    size_t at[DIGITS] = {0}, sum = 0;
+    for (size_t i = 0; i < n; i++)
+        at[digits[i]]++;
+    for (size_t d = 0; d < DIGITS; d++) {
+        size_t count = at[d];
+        at[d] = sum;
+        sum += count;
+    }
+    for (size_t i = 0; i < n; i++)
+        to[at[digits[i]]++] = list[i];
+}
+
+/* By rank, then by bucket, then by subject. Returns which of the two lists has the order. */
+static uint32_t *order_rows(const struct time_sums *s, const uint8_t *rank, uint32_t *list, uint32_t *other,
+                            uint16_t *digits)
+{
+    int64_t least = INT64_MAX, most = INT64_MIN;
+    for (size_t i = 0; i < s->n; i++) {
+        least = s->links[i].row.bucket < least ? s->links[i].row.bucket : least;
+        most = s->links[i].row.bucket > most ? s->links[i].row.bucket : most;
+    }
+    list_rows(s, list);
+    bool ranks = false;
+    for (unsigned shift = 0; !ranks; shift += DIGIT_BITS) {
+        ranks = shift >= 64 || ((uint64_t)most - (uint64_t)least) >> shift == 0;
+        for (size_t i = 0; i < s->n; i++) {
+            const struct time_sums_row *row = &s->links[list[i]].row;
+            uint64_t digit = ranks ? rank[row->subject] : ((uint64_t)row->bucket - (uint64_t)least) >> shift;
+            digits[i] = (uint16_t)(digit & (DIGITS - 1));
+        }
+        distribute(list, digits, s->n, other);
+        uint32_t *swap = list;
+        list = other;
+        other = swap;
+    }
+    return list;
 }
 
 int time_sums_rows(struct time_sums *s, const uint8_t *rank, time_sums_sink sink, void *ctx, struct kymo_err *err)
 {
-    struct order order = {s->rows, rank};
     for (size_t i = 0; i < s->subject_count; i++)
         settle(s, &s->subjects[i]);
-    uint32_t *list KYMO_FREE = KYMO_NEW_ARRAY(uint32_t, s->n + 1);
-    int r = list ? 0 : kymo_err_set(err, -ENOMEM, "no memory for %zu sums", s->n);
-    for (size_t i = 0; list && i < s->n; i++)
-        list[i] = (uint32_t)i;
-    if (list && s->n)
-        qsort_r(list, s->n, sizeof *list, compare, &order);
+    uint32_t *lists KYMO_FREE = KYMO_NEW_ARRAY(uint32_t, 2 * s->n + 1);
+    uint16_t *digits KYMO_FREE = KYMO_NEW_ARRAY(uint16_t, s->n + 1);
+    if (!lists || !digits)
+        return kymo_err_set(err, -ENOMEM, "no memory for %zu sums", s->n);
+    const uint32_t *list = order_rows(s, rank, lists, lists + s->n, digits);
+    int r = 0;
     for (size_t i = 0; i < s->n && r == 0; i++)
-        r = sink(ctx, &s->rows[list[i]], s->work ? &s->work[list[i]] : NULL, err);
+        r = sink(ctx, &s->links[list[i]].row, s->work ? &s->work[list[i]] : NULL, err);
     return r;
 }

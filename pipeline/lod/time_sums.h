@@ -47,13 +47,14 @@ struct time_sums_event {
     uint64_t bytes;
     const struct time_sums_work *work; /* NULL: none */
 };
-/* Subjects are numbered from 0; those that have no rows here take 40 bytes. FLOPs go where the event is busy, from
- * begin to end; one that never is has them where it starts. */
-int time_sums_event(struct time_sums *s, uint32_t subject, const struct time_sums_event *e,
+/* Each of the subjects has it. They are numbered from 0; those that have no rows here take 32 bytes. FLOPs go where the
+ * event is busy, from begin to end; one that never is has them where it starts. Cheap where events come near the order
+ * of their start. */
+int time_sums_event(struct time_sums *s, const uint32_t *subjects, size_t n, const struct time_sums_event *e,
                     struct kymo_err *err) KYMO_MUST_CHECK;
-/* The part of it that earlier spans of the subject do not cover goes to TIME_SUMS_BUSY. Spans come in order of begin.
- */
-int time_sums_cover(struct time_sums *s, uint32_t subject, int64_t begin, int64_t end,
+/* Of each of the subjects, the part of it that earlier spans do not cover goes to TIME_SUMS_BUSY. Spans come in order
+ * of begin. */
+int time_sums_cover(struct time_sums *s, const uint32_t *subjects, size_t n, int64_t begin, int64_t end,
                     struct kymo_err *err) KYMO_MUST_CHECK;
 /* rank: of each subject. Rows come by rank, then by bucket, then by subject; work NULL without work. */
 typedef int (*time_sums_sink)(void *ctx, const struct time_sums_row *row, const struct time_sums_work *work,

@@ -54,7 +54,7 @@ int wait_sums_add(struct wait_sums *t, const struct flow_wait *w, struct kymo_er
     uint32_t subject = track * TYPES + (uint32_t)type;
     t->rows[subject] = w->row;
     return time_sums_event(
-        t->sums, subject,
+        t->sums, &subject, 1,
         &(struct time_sums_event){.start = w->start, .begin = w->start, .end = w->end, .cost = w->cost}, err);
 }
 

@@ -64,6 +64,14 @@ const struct window_subject *window_subjects_at(const struct window_subjects *s,
     return &s->list[subject];
 }
 
+size_t window_subjects_above(const struct window_subjects *s, const struct window_subject *subject, uint32_t *ret)
+{
+    size_t n = 0;
+    for (uint32_t up = subject->up; up != WINDOW_NONE && n < WINDOW_TREE_MAX; up = s->list[up].up)
+        ret[n++] = up;
+    return n;
+}
+
 static size_t slot_of(const struct window_subjects *s, const struct window_subject *key)
 {
     uint64_t h = key->kind;

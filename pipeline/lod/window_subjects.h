@@ -10,6 +10,8 @@
 #include "pipeline/job.h"
 
 #define WINDOW_DEPTH_MAX 32 /* segments of an operator's path that have a node of their own */
+#define WINDOW_TREE_MAX                                                                                                \
+    (WINDOW_DEPTH_MAX + 2) /* nodes that an operation is in: those, its HLO operation and its opcode */
 #define WINDOW_NONE UINT32_MAX
 
 /* In the order of the table. */
@@ -58,6 +60,9 @@ struct window_subjects *window_subjects_free(struct window_subjects *s);
 size_t window_subjects_count(const struct window_subjects *s);
 /* Valid until another is added. */
 const struct window_subject *window_subjects_at(const struct window_subjects *s, uint32_t subject);
+
+/* The nodes of the tree that the subject is in, from the nearest up; up to WINDOW_TREE_MAX. Returns how many. */
+size_t window_subjects_above(const struct window_subjects *s, const struct window_subject *subject, uint32_t *ret);
 
 /* Each gives the subject's number, a new one where it was not known. phys: a hardware queue; set, DMA_NONE: not known.
  */

@@ -37,9 +37,11 @@ static const struct {
     [WINDOW_OPCODE] = {"opcode", HAS_BUSY},
 };
 
-/* Subjects of a hardware queue, for the set that its last packet was of. */
+/* Who has the packets of a hardware queue. */
+enum { PACKETS_ENGINE, PACKETS_QUEUE, PACKETS_EVENTS, PACKETS_DMA = PACKETS_EVENTS, PACKETS_SUBJECTS };
 struct packets_of {
-    uint32_t set, engine, queue;
+    uint32_t set; /* that its last packet was of */
+    uint32_t subjects[PACKETS_SUBJECTS];
     bool known;
 };
 
@@ -278,15 +280,17 @@ static int find_packets(struct table *t, struct packets_of *p, uint32_t phys, ui
 {
     p->set = set;
     p->known = true;
-    int r = window_subjects_packets(t->subjects, WINDOW_DMA_ENGINE, phys, set, &p->engine, err);
-    return r < 0 ? r : window_subjects_packets(t->subjects, WINDOW_DMA_QUEUE, phys, set, &p->queue, err);
+    p->subjects[PACKETS_DMA] = t->dma;
+    int r = window_subjects_packets(t->subjects, WINDOW_DMA_ENGINE, phys, set, &p->subjects[PACKETS_ENGINE], err);
+    return r < 0 ? r
+                 : window_subjects_packets(t->subjects, WINDOW_DMA_QUEUE, phys, set, &p->subjects[PACKETS_QUEUE], err);
 }
 
 /* An event that is busy all of its time. */
 static int add(struct time_sums *s, uint32_t subject, const struct time_sums_event *e, struct kymo_err *err)
 {
-    int r = time_sums_event(s, subject, e, err);
-    return r < 0 ? r : time_sums_cover(s, subject, e->start, e->end, err);
+    int r = time_sums_event(s, &subject, 1, e, err);
+    return r < 0 ? r : time_sums_cover(s, &subject, 1, e->start, e->end, err);
 }
 
 static int take_packets(void *c, const struct consumer_packet *rows, size_t n, struct kymo_err *err)
@@ -302,11 +306,9 @@ static int take_packets(void *c, const struct consumer_packet *rows, size_t n, s
         if (!p->known || p->set != rows[i].flow.set)
             r = find_packets(t, p, row->phys, rows[i].flow.set, err);
         if (r == 0)
-            r = add(s, p->engine, &e, err);
+            r = time_sums_event(s, p->subjects, PACKETS_EVENTS, &e, err);
         if (r == 0)
-            r = add(s, p->queue, &e, err);
-        if (r == 0)
-            r = time_sums_cover(s, t->dma, e.start, e.end, err);
+            r = time_sums_cover(s, p->subjects, PACKETS_SUBJECTS, e.start, e.end, err);
     }
     return r;
 }
@@ -347,21 +349,17 @@ static int take_host(void *c, const struct consumer_host_transfer *rows, size_t 
  * Instruction says of it. */
 static int cover(struct table *t, const struct time_item *item, struct kymo_err *err)
 {
-    struct time_sums *s = t->sums[GROUP_INSTRUCTIONS];
     const struct window_subject *o = window_subjects_at(t->subjects, t->operations[item->tag]);
-    int64_t begin = item->at, end = (int64_t)item->a;
-    int r = 0;
+    uint32_t list[3 + WINDOW_TREE_MAX];
+    size_t n = 0;
     if (item->b & SPAN_ENGINE)
-        r = time_sums_cover(s, o->engine, begin, end, err);
-    if (!(item->b & SPAN_OTHERS))
-        return r;
-    if (r == 0)
-        r = time_sums_cover(s, o->track, begin, end, err);
-    if (r == 0)
-        r = time_sums_cover(s, o->split, begin, end, err);
-    for (uint32_t up = o->up; up != WINDOW_NONE && r == 0; up = window_subjects_at(t->subjects, up)->up)
-        r = time_sums_cover(s, up, begin, end, err);
-    return r;
+        list[n++] = o->engine;
+    if (item->b & SPAN_OTHERS) {
+        list[n++] = o->track;
+        list[n++] = o->split;
+        n += window_subjects_above(t->subjects, o, list + n);
+    }
+    return time_sums_cover(t->sums[GROUP_INSTRUCTIONS], list, n, item->at, (int64_t)item->a, err);
 }
 
 static int cover_until(struct table *t, int64_t until, struct kymo_err *err)
@@ -392,7 +390,7 @@ static int take_instruction(struct table *t, const struct instr_row *x, struct k
     const struct time_sums_event e = {.start = x->start, .begin = begin, .end = x->end, .work = &t->work[x->row]};
     int r = cover_until(t, x->start, err);
     if (r == 0)
-        r = time_sums_event(s, t->operations[x->row], &e, err);
+        r = time_sums_event(s, &t->operations[x->row], 1, &e, err);
     if (r == 0)
         r = put_span(t, x, begin, begin == x->begin ? SPAN_ENGINE | SPAN_OTHERS : SPAN_OTHERS, err);
     if (r == 0 && begin != x->begin)

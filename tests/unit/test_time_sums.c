@@ -145,8 +145,8 @@ static void run(size_t subjects, int64_t origin, bool all_at_once)
         one->e.begin = *last = one->e.begin > *last ? one->e.begin : *last;
         one->e.end = one->e.end > *last ? one->e.end : *last;
         count_event(&c, one, covered);
-        assert_int_equal(time_sums_event(s, one->subject, &one->e, NULL), 0);
-        assert_int_equal(time_sums_cover(s, one->subject, one->e.begin, one->e.end, NULL), 0);
+        assert_int_equal(time_sums_event(s, &one->subject, 1, &one->e, NULL), 0);
+        assert_int_equal(time_sums_cover(s, &one->subject, 1, one->e.begin, one->e.end, NULL), 0);
     }
     c.sums = s;
     assert_int_equal(time_sums_rows(s, rank, check_row, &c, NULL), 0);
@@ -184,7 +184,7 @@ static int count_row(void *ctx, const struct time_sums_row *row, const struct ti
 /* Buckets become wider when there would be too many rows; a span of all of the profile, and one far beyond it, too. */
 static void test_bounds(void **state)
 {
-    const uint32_t subjects = 1000;
+    const uint32_t subjects = 1000, one = 1;
     uint64_t sums[3] = {0};
     uint8_t *rank = kymo_calloc(subjects, 1);
     struct time_sums *s = NULL;
@@ -195,9 +195,9 @@ static void test_bounds(void **state)
     for (int64_t t = 0; t < 1 << 20; t += 1024)
         for (uint32_t i = 0; i < subjects; i += 2)
             assert_int_equal(
-                time_sums_event(s, i, &(struct time_sums_event){.start = t, .begin = t, .end = t + 10}, NULL), 0);
+                time_sums_event(s, &i, 1, &(struct time_sums_event){.start = t, .begin = t, .end = t + 10}, NULL), 0);
     assert_int_equal(time_sums_width(s), 4096);
-    assert_int_equal(time_sums_event(s, 1, &(struct time_sums_event){.end = (int64_t)1 << 50}, NULL), 0);
+    assert_int_equal(time_sums_event(s, &one, 1, &(struct time_sums_event){.end = (int64_t)1 << 50}, NULL), 0);
     assert_int_equal(time_sums_rows(s, rank, count_row, sums, NULL), 0);
     assert_true(sums[0] <= TIME_SUMS_ROWS);
     assert_int_equal(sums[1], 1024 * 500 + 1);
@@ -214,7 +214,7 @@ static void test_no_memory(void **state)
         kymo_alloc_fail_after(n);
         int r = time_sums_open(1000, true, &s, NULL);
         if (r == 0)
-            r = time_sums_event(s, 0, &(struct time_sums_event){.end = 1}, NULL);
+            r = time_sums_event(s, &(uint32_t){0}, 1, &(struct time_sums_event){.end = 1}, NULL);
         kymo_alloc_fail_after(-1);
         assert_true(r < 0);
         time_sums_free(s);
