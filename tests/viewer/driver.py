@@ -38,6 +38,8 @@ class Viewer:
         return int(data[0]), int(data[1])
 
     def plot(self):
+        # A widget that was just added is what the page shows; the timeline stands at its top.
+        self.page.evaluate("scrollTo(0, 0)")
         return self.page.locator(PLOT).bounding_box()
 
     def x(self, time):
@@ -52,6 +54,7 @@ class Viewer:
         """Scrolls the tracks until this one is in the middle of what is seen."""
         self.page.evaluate(
             """(id) => {
+                scrollTo(0, 0);
                 const label = document.querySelector(`[data-track=${JSON.stringify(id)}]`);
                 const scroller = document.querySelector(".scroller");
                 if (scroller.contains(label)) scroller.scrollTop = label.offsetTop - scroller.clientHeight / 2;

@@ -58,10 +58,9 @@ def test_operators_are_sorted_and_filtered(with_operators):
     widget = table(viewer)
     unfold(widget, "attention", "attention/Layer[0]")
     head = widget.get_by_role("button", name="instructions", exact=False).first
-    counts = lambda: [
-        digits(line.locator("td").nth(1 + [b.get_attribute("title") for b in widget.locator("thead button").all()][1:].index("instructions")).inner_text())
-        for line in widget.locator('tbody tr[data-path^="attention/Layer[0]/"]').all()
-    ]
+    place = widget.locator("thead button").evaluate_all("all => all.map((b) => b.title)").index("instructions")
+    lines = widget.locator('tbody tr[data-path^="attention/Layer[0]/"]')
+    counts = lambda: [digits(text) for text in lines.evaluate_all("(all, n) => all.map((line) => line.cells[n].innerText)", place)]
     head.click()
     viewer.page.wait_for_timeout(300)
     down = counts()

@@ -37,6 +37,8 @@ function Item({ label, why, onClick }: ItemProps) {
 function whyNoComparison(chosen: ProfileRow[]): string | null {
   if (chosen.length < 2) return "Check two or more profiles";
   if (chosen.length > MAX_COMPARED) return `At most ${MAX_COMPARED}`;
+  if (chosen.some((row) => row.kind === "ranks"))
+    return "A profile of many ranks has no timeline of its own; check its ranks";
   return chosen.every(isReady) ? null : "Only profiles that are ready";
 }
 
@@ -53,6 +55,7 @@ export function Actions({ chosen, shelf, state, manages, onAsk, onDo, onClear }:
   const [first] = names;
   const none = names.length === 0 ? "Check a profile" : null;
   const one = names.length === 1 ? (isReady(chosen[0]!) ? null : "It is not ready") : "Check one profile";
+  const summed = chosen[0]?.kind === "ranks" ? "Its ranks have summaries" : one;
   const change = manages ? none : WHY_NOT;
   const liked = names.length > 0 && names.every((name) => state.favourites.includes(name));
   const pinned = chosen.length > 0 && chosen.every((row) => row.pinned);
@@ -80,7 +83,7 @@ export function Actions({ chosen, shelf, state, manages, onAsk, onDo, onClear }:
   return (
     <Menu label="Actions">
       <Item label="Compare profiles" why={whyNoComparison(chosen)} onClick={() => go(compareAddress(names))} />
-      <Item label="Summary" why={one} onClick={() => first && go(summaryAddress(first))} />
+      <Item label="Summary" why={summed} onClick={() => first && go(summaryAddress(first))} />
       <Item label="SQL" why={one} onClick={() => first && go(sqlAddress(first))} />
       <hr />
       <Item label="Add tag" why={none} onClick={() => onAsk("tags")} />

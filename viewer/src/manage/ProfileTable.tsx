@@ -152,9 +152,11 @@ function Row({ row, checked, favourite, tags, onCheck, onFavour, onTag }: RowPro
       <td class="time">
         {isReady(row) && (
           <>
-            <a href={summaryAddress(row.name)} aria-label={`Summary of ${row.name}`}>
-              Summary
-            </a>{" "}
+            {row.kind !== "ranks" && (
+              <a href={summaryAddress(row.name)} aria-label={`Summary of ${row.name}`}>
+                Summary
+              </a>
+            )}{" "}
             <a href={sqlAddress(row.name)} aria-label={`SQL on ${row.name}`}>
               SQL
             </a>

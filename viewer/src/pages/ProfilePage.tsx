@@ -8,7 +8,7 @@ import { added } from "../state/layout";
 import { Layouts } from "../state/layouts";
 import { type Link, writeLink } from "../state/link";
 import { Profile } from "../state/profile";
-import { sqlAddress, summaryAddress } from "../state/route";
+import { ranksAddress, sqlAddress, summaryAddress } from "../state/route";
 import { messageOf, useStore } from "../state/store";
 import { groupDigits, padded, timeText } from "../timeline/scale";
 import { copyText } from "../ui/copy";
@@ -86,6 +86,12 @@ function useProfile(link: Link, layouts: Layouts): { open: Open | null; error: s
     Profile.open(name, abort.signal)
       .then((profile) => {
         if (abort.signal.aborted) return;
+        const { tables } = profile.overview;
+        // One of many ranks has no events of its own, but a page.
+        if (tables.Member && !tables.Instruction) {
+          location.replace(ranksAddress(name));
+          return;
+        }
         opened = profile;
         profile.restore(link);
         setState({ open: { profile, annotations: new Annotations(name) }, error: null });

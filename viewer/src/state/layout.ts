@@ -26,8 +26,8 @@ export const DEFAULT_LAYOUT: Layout = {
   items: [
     { id: "timeline", type: "timeline", x: 0, y: 0, w: 12, h: 22 },
     { id: "search", type: "search", x: 0, y: 22, w: 4, h: 13 },
-    { id: "details", type: "details", x: 4, y: 22, w: 5, h: 13 },
-    { id: "selection", type: "selection", x: 9, y: 22, w: 3, h: 13 },
+    { id: "details", type: "details", x: 4, y: 22, w: 4, h: 13 },
+    { id: "selection", type: "selection", x: 8, y: 22, w: 4, h: 13 },
   ],
 };
 
@@ -76,12 +76,22 @@ export function placedAt(items: Item[], wanted: Item): Item[] {
   return compacted(order.map((id) => placed.find((item) => item.id === id)!));
 }
 
+/** The highest place at which nothing of that width lies, or below, and there the leftmost. */
+function freePlace(items: Item[], w: number): { x: number; y: number } {
+  let best = { x: 0, y: totalRows(items) };
+  for (let x = 0; x + w <= COLUMNS; x++) {
+    const above = items.filter((item) => item.x < x + w && x < item.x + item.w);
+    const y = totalRows(above);
+    if (y < best.y) best = { x, y };
+  }
+  return best;
+}
+
 export function added(items: Item[], type: string, size: { w: number; h: number }): Item[] {
   if (items.length >= MAX_ITEMS) return items;
   let number = 1;
   while (items.some((item) => item.id === `${type}${number}`)) number++;
-  const bottom = items.reduce((most, item) => Math.max(most, item.y + item.h), 0);
-  return placedAt(items, { id: `${type}${number}`, type, x: 0, y: bottom, ...size });
+  return placedAt(items, { id: `${type}${number}`, type, ...freePlace(items, Math.min(size.w, COLUMNS)), ...size });
 }
 
 export function removed(items: Item[], id: string): Item[] {

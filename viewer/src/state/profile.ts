@@ -221,10 +221,17 @@ export class Profile {
       const answer = await this.latest.search.run((signal) => this.api.search(query, page, PAGE_SIZE, signal));
       if (!answer) return;
       this.search.update((state) => ({ ...state, answer, busy: false }));
+      if (!same) this.preview(answer.hits[0]);
     } catch (error) {
       const text = error instanceof ApiError && error.status === 404 ? "This server cannot search." : messageOf(error);
       this.search.update((state) => ({ ...state, answer: null, busy: false, error: text }));
     }
+  }
+
+  /** The first match is the first page of the details, also while nothing is selected: the timeline shows it as one of all. */
+  private preview(hit: SearchHit | undefined): void {
+    if (!hit || this.selected.value) return;
+    this.fetch(this.details, this.latest.details, hit, (ref, signal) => this.api.details(ref, signal));
   }
 
   /** Makes a hit the current one: its page, its details, its cyan border. */
@@ -246,6 +253,7 @@ export class Profile {
   clearSearch(): void {
     this.latest.search.cancel();
     this.search.set(NO_SEARCH);
+    if (!this.selected.value) this.load(null);
   }
 
   close(): void {

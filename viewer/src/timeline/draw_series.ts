@@ -73,6 +73,11 @@ export function drawSeries(context: CanvasRenderingContext2D, scene: Scene, plac
   context.font = FONT;
   context.textBaseline = "top";
   context.textAlign = "right";
+  // Readable also where the line runs through it.
+  context.strokeStyle = scene.theme.row;
+  context.lineWidth = 4;
+  context.lineJoin = "round";
+  context.strokeText(valueText(top, track.unit), scene.width - 5, placed.top + 3);
   context.fillStyle = scene.theme.muted;
   context.fillText(valueText(top, track.unit), scene.width - 5, placed.top + 3);
   context.textAlign = "left";

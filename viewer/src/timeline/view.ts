@@ -184,7 +184,7 @@ export class TimelineView {
 
   private selectedKnown(): Known | null {
     const { value } = this.profile.details.value;
-    if (!value) return null;
+    if (!value || !this.profile.selected.value) return null; // else the first match, shown only in words
     const fields = value.fields as Record<string, number>;
     const start = fields.start_ts ?? fields.timestamp ?? 0;
     const tracks = tracksOf(value);

@@ -24,6 +24,19 @@ function engineText(dependency: Pick<Dependency, "engine" | "pcore">, cores: num
   return `${dependency.engine ?? "DMA"}${core}`;
 }
 
+/** Negative where the later one was issued while the earlier still ran, as one that waits is. */
+function Gap({ ns }: { ns: number | null }) {
+  if (ns === null) return <span />;
+  return (
+    <span
+      class="muted"
+      title="From the end of the earlier instruction to the start of the later one, its waiting included"
+    >
+      {ns < 0 ? `overlap ${timeText(-ns)}` : `gap ${timeText(ns)}`}
+    </span>
+  );
+}
+
 function Card({ profile, dependency }: { profile: Profile; dependency: Dependency }) {
   const [copied, setCopied] = useState(false);
   const [open, setOpen] = useState(false);
@@ -61,7 +74,7 @@ function Card({ profile, dependency }: { profile: Profile; dependency: Dependenc
         </div>
       )}
       <div class="card-foot">
-        <span class="muted">{dependency.gap_ns === null ? "" : `gap ${timeText(dependency.gap_ns)}`}</span>
+        <Gap ns={dependency.gap_ns} />
         <span class="space" />
         <button type="button" onClick={copy}>
           {copied ? "Copied" : "Copy as JSON"}
@@ -106,7 +119,8 @@ function Step({ profile, step }: { profile: Profile; step: WaitStep }) {
   return (
     <li>
       <button type="button" class="plain" onClick={go}>
-        {step.opcode ?? "instruction"} on {step.engine}
+        {step.opcode ?? "instruction"} on{" "}
+        {engineText({ engine: step.engine, pcore: step.pcore_idx }, profile.overview.cores.length)}
       </button>{" "}
       waited {step.lower_bound ? "at least " : ""}
       {timeText(step.wait_ns)}

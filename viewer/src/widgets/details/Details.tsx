@@ -173,7 +173,7 @@ export function DetailsWidget({ profile }: WidgetProps) {
         {tabButton("details", "Details")}
         {tabButton("dependencies", "Dependencies")}
         <span class="space" />
-        {tab === "details" && selected && (
+        {tab === "details" && loaded.value && (
           <input
             type="search"
             placeholder="Filter fields"
@@ -184,7 +184,9 @@ export function DetailsWidget({ profile }: WidgetProps) {
         )}
       </div>
       <div class="scroll">
-        {!selected && <p class="muted hint">Click an event on the timeline to see all its details.</p>}
+        {!selected && !(tab === "details" && loaded.value) && (
+          <p class="muted hint">Click an event on the timeline to see all its details.</p>
+        )}
         {loaded.error && <p class="error">{loaded.error}</p>}
         {tab === "details" && loaded.value && (
           <>

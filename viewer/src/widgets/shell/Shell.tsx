@@ -118,6 +118,16 @@ export function Shell({ profile, annotations, items }: WidgetProps & { items: St
   const grid = useRef<HTMLDivElement>(null);
   const [, setReady] = useState(false);
   useEffect(() => setReady(true), []);
+  const before = useRef(list);
+  useEffect(() => {
+    const known = new Set(before.current.map((item) => item.id));
+    const fresh = list.filter((item) => !known.has(item.id));
+    before.current = list;
+    // One that was added may lie below what is seen of the page; a whole layout may not jump.
+    if (fresh.length !== 1 || known.size !== list.length - 1) return;
+    const cells = grid.current?.querySelectorAll<HTMLElement>(":scope > .cell");
+    cells?.[list.indexOf(fresh[0]!)]?.scrollIntoView({ block: "nearest" });
+  }, [list]);
   const cell = () => (grid.current?.clientWidth ?? 1200) / COLUMNS;
   return (
     <div ref={grid} class="grid" style={{ height: `${totalRows(list) * ROW_HEIGHT}px` }}>

@@ -21,6 +21,14 @@ function Cell({ name, value, number }: { name: string; value: unknown; number: b
   );
 }
 
+/** active_percent and active_ns stand beside each other: then the unit tells them apart. */
+function titleOf(name: string, columns: string[]): string {
+  const title = fieldTitle(name);
+  const alone = columns.every((other) => other === name || fieldTitle(other) !== title);
+  if (alone) return title;
+  return name.endsWith("_percent") ? `${title} %` : name.endsWith("_ns") ? `${title} time` : title;
+}
+
 export function Rows({ rows, columns: wanted = null }: { rows: Figures[]; columns?: string[] | null }) {
   const names = wanted ?? [...new Set(rows.slice(0, MAX_ROWS).flatMap((row) => Object.keys(row)))];
   const columns = names.filter((name) =>
@@ -33,7 +41,7 @@ export function Rows({ rows, columns: wanted = null }: { rows: Figures[]; column
         <tr>
           {columns.map((name) => (
             <th key={name} scope="col" class={isNumber(name) ? "number" : ""} title={name}>
-              {fieldTitle(name)}
+              {titleOf(name, columns)}
             </th>
           ))}
         </tr>
