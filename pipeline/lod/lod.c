@@ -4,7 +4,7 @@
 #include <stdbool.h>
 
 #include "base/alloc.h"
-#include "pipeline/spill/spill.h"
+#include "pipeline/lod/lod_rows.h"
 
 struct level {
     int64_t width, current; /* number of the bucket that is open */
@@ -12,7 +12,7 @@ struct level {
     struct lod_row *rows;   /* by track; count 0: nothing yet in this bucket */
     uint32_t *open;         /* tracks with something */
     size_t open_count;
-    struct spill *done;
+    struct lod_rows *done;
 };
 
 struct lod {
@@ -58,7 +58,7 @@ int lod_open(const char *dir, const struct lod_plan *plan, size_t tracks, struct
         v->current = v->until = INT64_MIN;
         v->rows = KYMO_NEW_ARRAY(struct lod_row, tracks + 1);
         v->open = KYMO_NEW_ARRAY(uint32_t, tracks + 1);
-        r = v->rows && v->open ? spill_open(dir, sizeof(struct lod_row), &v->done, err)
+        r = v->rows && v->open ? lod_rows_open(dir, v->width, &v->done, err)
                                : kymo_err_set(err, -ENOMEM, "no memory for %zu tracks", tracks);
     }
     if (r < 0)
@@ -73,7 +73,7 @@ struct lod *lod_free(struct lod *l)
     for (unsigned i = 0; l && i < l->count; i++) {
         kymo_free(l->levels[i].rows);
         kymo_free(l->levels[i].open);
-        spill_free(l->levels[i].done);
+        lod_rows_free(l->levels[i].done);
     }
     if (l)
         kymo_free(l->covered);
@@ -97,6 +97,23 @@ static void join(struct lod_row *into, const struct lod_row *row)
     into->bytes += row->bytes;
 }
 
+/* As join() of a row with this event alone, which most events come to. */
+static void join_event(struct lod_row *into, const struct lod_event *e, int64_t busy)
+{
+    if (e->start < into->first)
+        into->first = e->start;
+    if (e->end > into->last)
+        into->last = e->end;
+    if (e->end - e->start > into->longest) {
+        into->longest = e->end - e->start;
+        into->longest_id = e->id;
+        into->label = e->label;
+    }
+    into->busy += busy;
+    into->count++;
+    into->bytes += e->bytes;
+}
+
 static int put(struct lod *l, unsigned number, const struct lod_row *row, struct kymo_err *err);
 
 /* The bucket is over on all tracks: its rows go out, and up into the next level. */
@@ -106,7 +123,7 @@ static int close_bucket(struct lod *l, unsigned number, struct kymo_err *err)
     int r = 0;
     for (size_t i = 0; i < v->open_count && r == 0; i++) {
         struct lod_row *row = &v->rows[v->open[i]];
-        r = spill_append(v->done, row, err);
+        r = lod_rows_add(v->done, row, v->current, err);
         if (r == 0 && number + 1 < l->count)
             r = put(l, number + 1, row, err);
         row->count = 0;
@@ -142,11 +159,20 @@ int lod_add(struct lod *l, const struct lod_event *e, struct kymo_err *err)
         return kymo_err_set(err, -EINVAL, "track %u of %zu", e->track, l->tracks);
     int64_t *covered = &l->covered[e->track];
     int64_t from = e->begin > *covered ? e->begin : *covered;
+    int64_t busy = e->end > from ? e->end - from : 0;
+    if (e->end > *covered && e->end > e->begin)
+        *covered = e->end;
+    l->events++;
+    struct level *finest = &l->levels[0];
+    if (e->start < finest->until && finest->rows[e->track].count) {
+        join_event(&finest->rows[e->track], e, busy);
+        return 0;
+    }
     struct lod_row row = {
         .start = e->start,
         .first = e->start,
         .last = e->end,
-        .busy = e->end > from ? e->end - from : 0,
+        .busy = busy,
         .longest = e->end - e->start,
         .longest_id = e->id,
         .count = 1,
@@ -154,32 +180,21 @@ int lod_add(struct lod *l, const struct lod_event *e, struct kymo_err *err)
         .track = e->track,
         .label = e->label,
     };
-    if (e->end > *covered && e->end > e->begin)
-        *covered = e->end;
-    l->events++;
     return put(l, 0, &row, err);
 }
 
 static bool is_kept(const struct lod *l, unsigned number)
 {
-    return number + 1 == l->count || spill_count(l->levels[number].done) * l->least <= l->events;
+    return number + 1 == l->count || lod_rows_count(l->levels[number].done) * l->least <= l->events;
 }
 
 int lod_finish(struct lod *l, lod_sink sink, void *ctx, struct kymo_err *err)
 {
     int r = 0;
     for (unsigned i = 0; i < l->count && r == 0; i++) {
-        struct spill_reader reader = {0};
-        const void *next;
         r = close_bucket(l, i, err);
-        if (r < 0 || !is_kept(l, i))
-            continue;
-        r = spill_seal(l->levels[i].done, err);
-        if (r == 0)
-            r = spill_reader_init(&reader, l->levels[i].done, err);
-        while (r == 0 && (r = spill_reader_next(&reader, &next, err)) > 0)
-            r = sink(ctx, i, next, err);
-        spill_reader_done(&reader);
+        if (r == 0 && is_kept(l, i))
+            r = lod_rows_hand_out(l->levels[i].done, i, sink, ctx, err);
     }
     return r;
 }

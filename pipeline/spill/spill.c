@@ -178,9 +178,28 @@ int spill_put(struct spill *s, uint64_t index, const void *record, struct kymo_e
     return 0;
 }
 
+int spill_extend(struct spill *s, void **ret, struct kymo_err *err)
+{
+    int r = is_near(s, s->count) ? 0 : come_near(s, s->count, err);
+    if (r < 0)
+        return r;
+    struct page *p = s->near;
+    size_t at = place_of(s, s->count);
+    fill(p, at);
+    p->filled = p->filled > at + s->size ? p->filled : at + s->size;
+    p->dirty = true;
+    s->count++;
+    *ret = p->data + at;
+    return 0;
+}
+
 int spill_append(struct spill *s, const void *record, struct kymo_err *err)
 {
-    return spill_put(s, s->count, record, err);
+    void *to;
+    int r = spill_extend(s, &to, err);
+    if (r == 0)
+        memcpy(to, record, s->size);
+    return r;
 }
 
 int spill_get(struct spill *s, uint64_t index, void *record, struct kymo_err *err)

@@ -18,6 +18,8 @@ int spill_open(const char *dir, size_t size, struct spill **ret, struct kymo_err
 struct spill *spill_free(struct spill *s);
 uint64_t spill_count(const struct spill *s);
 int spill_append(struct spill *s, const void *record, struct kymo_err *err) KYMO_MUST_CHECK;
+/* As spill_append, but *ret is where the record is to be written, before the next call. */
+int spill_extend(struct spill *s, void **ret, struct kymo_err *err) KYMO_MUST_CHECK;
 /* Replaces record index; records between the end and index become zeroes. */
 int spill_put(struct spill *s, uint64_t index, const void *record, struct kymo_err *err) KYMO_MUST_CHECK;
 int spill_get(struct spill *s, uint64_t index, void *record, struct kymo_err *err) KYMO_MUST_CHECK;

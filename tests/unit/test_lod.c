@@ -12,10 +12,12 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "pipeline/lod/lod.h"
+#include "pipeline/lod/lod_rows.h"
 
 #define ROWS_MAX 20000
 #define EVENTS 4000
 #define TRACKS 3
+#define KEPT 60000
 
 struct found {
     struct lod_row rows[LOD_LEVELS_MAX][ROWS_MAX];
@@ -170,6 +172,87 @@ static void test_random(void **state)
     kymo_free(f);
 }
 
+struct kept {
+    const struct lod_row *rows;
+    size_t seen;
+};
+
+static int expect_kept(void *ctx, unsigned level, const struct lod_row *row, struct kymo_err *err)
+{
+    struct kept *k = ctx;
+    (void)err;
+    assert_int_equal(level, 5);
+    assert_memory_equal(row, &k->rows[k->seen++], sizeof *row);
+    return 0;
+}
+
+static int64_t number(unsigned bits)
+{
+    uint64_t v = (uint64_t)rand() << 33 ^ (uint64_t)rand() << 16 ^ (uint64_t)rand();
+    return bits ? (int64_t)(v >> (64 - bits)) : 0;
+}
+
+/* Rows of any numbers come back as they were: small ones, which most are, and ones just within and beyond what packs.
+ */
+static void test_kept(void **state)
+{
+    static const int64_t width = 1000;
+    struct lod_row *rows = kymo_calloc(KEPT, sizeof *rows);
+    struct lod_rows *l = NULL;
+    struct kept kept = {.rows = rows};
+    int64_t bucket = -KEPT;
+    assert_non_null(rows);
+    assert_int_equal(lod_rows_open(*state, width, &l, NULL), 0);
+    srand(20261130);
+    for (size_t i = 0; i < KEPT; i++) {
+        struct lod_row *row = &rows[i];
+        unsigned more = rand() % 8 ? 0 : (unsigned)rand() % 36; /* bits */
+        bucket += rand() % 3 + (rand() % 50 ? 0 : number(6 + more / 4));
+        row->start = bucket * width;
+        row->first = row->start + number(17 + more / 2) - (rand() % 90 ? 0 : 7);
+        row->last = row->first + number(21 + more / 2);
+        row->busy = row->last - row->first - number(20 + more / 2);
+        row->longest = row->last - row->first - number(20 + more / 2);
+        row->longest_id = (i ? row[-1].longest_id : 0) + number(30 + more / 9) - number(30 + more / 9);
+        row->count = 1 + (uint64_t)number(9 + more);
+        row->bytes = (uint64_t)number(29 + more);
+        row->track = (uint32_t)number(11 + more / 2);
+        row->label = (uint32_t)number(19 + more / 3);
+        assert_int_equal(lod_rows_add(l, row, bucket, NULL), 0);
+    }
+    assert_int_equal(lod_rows_count(l), KEPT);
+    assert_int_equal(lod_rows_hand_out(l, 5, expect_kept, &kept, NULL), 0);
+    assert_int_equal(kept.seen, KEPT);
+    lod_rows_free(l);
+    kymo_free(rows);
+}
+
+/* Numbers at the ends of what they can be. */
+static void test_kept_extremes(void **state)
+{
+    const struct lod_row rows[] = {
+        {.count = 1},
+        {.start = -4000, .first = INT64_MIN, .last = INT64_MAX, .count = 1, .track = UINT32_MAX, .label = UINT32_MAX},
+        {.start = -4000, .last = -4000, .busy = INT64_MAX, .longest = INT64_MIN, .longest_id = INT64_MIN, .count = 2},
+        {.start = 0, .last = (1 << 22) - 1, .longest_id = INT64_MAX, .count = UINT64_MAX, .bytes = UINT64_MAX},
+        {.start = 1000, .first = 1000, .last = 1000 + (1 << 22) - 1, .busy = 1 << 22, .longest = 1 << 22, .count = 1},
+        {.start = 1000,
+         .first = 1000,
+         .last = 1000 + (1 << 22) - 2,
+         .busy = 3 << 20,
+         .longest = 3 << 20,
+         .count = 1024},
+    };
+    struct kept kept = {.rows = rows};
+    struct lod_rows *l = NULL;
+    assert_int_equal(lod_rows_open(*state, 1000, &l, NULL), 0);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_int_equal(lod_rows_add(l, &rows[i], rows[i].start / 1000, NULL), 0);
+    assert_int_equal(lod_rows_hand_out(l, 5, expect_kept, &kept, NULL), 0);
+    assert_int_equal(kept.seen, sizeof rows / sizeof *rows);
+    lod_rows_free(l);
+}
+
 static int setup(void **state)
 {
     static char dir[] = "/tmp/kymo-lod-XXXXXX";
@@ -185,9 +268,8 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plan),
-        cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_plan), cmocka_unit_test(test_rows),          cmocka_unit_test(test_random),
+        cmocka_unit_test(test_kept), cmocka_unit_test(test_kept_extremes),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
