@@ -11,6 +11,8 @@
 
 #define STORE_RESERVE_BYTES (64u << 20) /* of the file system, kept from received data */
 
+struct work_queue;
+
 struct store {
     char *data_path; /* absolute */
     int lock;
@@ -31,9 +33,10 @@ struct store *store_free(struct store *s);
  * Removes a profile for good: its tables, its rows in the fleet's tables, and with the last profile of a capture the
  * capture's files too, but for NEFFs. user: who asks. -EALREADY: it is pinned, or being made. -EPERM: somebody else
  * uploaded it. -EBUSY: rows for the fleet are being made of it; again in a moment. A crash leaves a profile without
- * tables, which can be removed again.
+ * tables, which can be removed again. q: the queue of this store; NULL: there is none.
  */
-int store_remove(struct store *s, const char *profile, const char *user, struct kymo_err *err) KYMO_MUST_CHECK;
+int store_remove(struct store *s, const struct work_queue *q, const char *profile, const char *user,
+                 struct kymo_err *err) KYMO_MUST_CHECK;
 
 /* A capture has all its files: publishes it, adds it to the catalogue, queues its profiles. */
 int store_commit(struct store *s, struct raw_capture *c, struct kymo_err *err) KYMO_MUST_CHECK;

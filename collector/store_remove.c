@@ -44,12 +44,24 @@ static int remove_tables(const struct store *s, const char *profile, struct kymo
     return r < 0 ? r : kymo_file_remove_tree(gone, err);
 }
 
-int store_remove(struct store *s, const char *profile, const char *user, struct kymo_err *err)
+/* A profile that was made again while rows were made of its former tables has a state of its own, and those come even
+ * so. */
+static int is_at_rest(const struct work_queue *q, const char *profile, struct kymo_err *err)
+{
+    return q && work_queue_has(q, profile)
+               ? kymo_err_set(err, -EBUSY, "%s: its rows for the fleet are being made; again in a moment", profile)
+               : 0;
+}
+
+int store_remove(struct store *s, const struct work_queue *q, const char *profile, const char *user,
+                 struct kymo_err *err)
 {
     struct catalog_profile p;
     int r = catalog_find(s->catalog, profile, &p, err);
     if (r == 0)
         r = may_go(&p, user, err);
+    if (r == 0)
+        r = is_at_rest(q, profile, err);
     int alone = r < 0 ? r : catalog_is_alone(s->catalog, profile, err);
     r = alone < 0 ? alone : remove_tables(s, p.name, err);
     if (r == 0)

@@ -86,7 +86,7 @@ static bool change_run(struct store_job *job, struct store_thread *t)
     else if (j->pins)
         j->r = catalog_pin(s->catalog, j->name, j->pinned, &j->err);
     else
-        j->r = store_remove(s, j->name, j->user, &j->err);
+        j->r = store_remove(s, store_thread_work(t), j->name, j->user, &j->err);
     return true;
 }
 

@@ -306,14 +306,19 @@ static int at_work(const struct work_queue *q)
     return n;
 }
 
+bool work_queue_has(const struct work_queue *q, const char *profile)
+{
+    for (size_t i = 0; i < WORK_QUEUE_CHILDREN_MAX; i++)
+        if (q->slots[i].used && !strcmp(q->slots[i].job.profile.name, profile))
+            return true;
+    return false;
+}
+
 /* A profile that is at work in some way waits: its tables are about to be exchanged, or its rows are. */
 static int next_fleet(struct work_queue *q, struct catalog_profile *p, struct kymo_err *err)
 {
     int r = q->config.gather_program ? catalog_next_fleet(q->config.catalog, now_ns(), p, err) : 0;
-    for (size_t i = 0; r == 1 && i < WORK_QUEUE_CHILDREN_MAX; i++)
-        if (q->slots[i].used && !strcmp(q->slots[i].job.profile.name, p->name))
-            return 0;
-    return r;
+    return r == 1 && work_queue_has(q, p->name) ? 0 : r;
 }
 
 /* After a change of configuration there may be more at work than are to be. */

@@ -59,6 +59,9 @@ int work_queue_timeout_ms(const struct work_queue *q);
 /* Waits for either, at most max_ms. */
 void work_queue_wait(const struct work_queue *q, int max_ms);
 
+/* A processor is at work for this profile, be it for rows of the fleet of tables that are being replaced. */
+bool work_queue_has(const struct work_queue *q, const char *profile);
+
 /* Where a profile is published; the caller frees it. NULL without memory. */
 char *work_queue_place(const char *data_path, const char *profile);
 

@@ -1,6 +1,7 @@
 /* The queue: what the ends of processors mean, that one costs its profile alone, publishing, and what a crash leaves.
  */
 #include <errno.h>
+#include <glob.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -273,6 +274,64 @@ static void hands_over_what_it_cannot_decode(void **state)
     store_free(s);
 }
 
+static bool rows_of_fleet(void)
+{
+    char pattern[128];
+    glob_t found;
+    (void)snprintf(pattern, sizeof pattern, "%s/data/fleet/*/*/*/*.parquet", root);
+    int r = glob(pattern, 0, NULL, &found);
+    globfree(&found);
+    return r == 0;
+}
+
+/* Makes rows of the fleet when somebody lets it. */
+static const char gather[] = "#!/bin/sh\n"
+                             "while [ $# -gt 0 ]; do case $1 in --output) out=$2; shift 2;; *) shift;; esac; done\n"
+                             "while [ ! -e ${0%/*}/go ]; do sleep 0.02; done\n" TABLE DONE "\n";
+
+/* A profile is made again, and deleted, while rows for the fleet are made of its former tables: no row is left. */
+static void leaves_no_rows_of_what_is_removed(void **state)
+{
+    (void)state;
+    static const char *const scripts[] = {TABLE DONE};
+    char path[96], go[96];
+    struct work_queue *q;
+    struct store *s = open_store();
+    struct kymo_err err = {0};
+    put(s, scripts, 1);
+    struct work_queue_config c = config_of(s);
+    (void)snprintf(path, sizeof path, "%s/gather", root);
+    (void)snprintf(go, sizeof go, "%s/go", root);
+    assert_int_equal(kymo_file_write_atomic(path, gather, sizeof gather - 1, NULL), 0);
+    assert_int_equal(chmod(path, 0755), 0);
+    c.gather_program = path;
+    c.cluster = "c";
+    c.gather_settle_ms = c.gather_limit_ms = 3600000;
+    assert_int_equal(work_queue_open(&c, &q, NULL), 0);
+    while (strcmp(profile(s, 0).fleet, "working") != 0) {
+        assert_true(work_queue_turn(q, NULL) > 0);
+        work_queue_wait(q, 100);
+    }
+    assert_int_equal(store_remove(s, q, PREFIX "0", "local", NULL), -EBUSY);
+    assert_int_equal(catalog_queue(s->catalog, PREFIX "0", NULL), 0);
+    while (strcmp(profile(s, 0).fleet, "waiting") != 0 || profile(s, 0).state != CATALOG_READY) {
+        assert_true(work_queue_turn(q, NULL) > 0);
+        work_queue_wait(q, 100);
+    }
+    assert_true(work_queue_has(q, PREFIX "0"));
+    assert_int_equal(store_remove(s, q, PREFIX "0", "local", &err), -EBUSY);
+    assert_non_null(strstr(err.text, "again in a moment"));
+    assert_int_equal(kymo_file_write_atomic(go, "", 0, NULL), 0);
+    while (work_queue_turn(q, NULL) > 0)
+        work_queue_wait(q, 100);
+    assert_true(rows_of_fleet());
+    assert_int_equal(store_remove(s, q, PREFIX "0", "local", NULL), 0);
+    assert_int_equal(work_queue_turn(q, NULL), 0);
+    assert_false(rows_of_fleet());
+    work_queue_free(q);
+    store_free(s);
+}
+
 static void publishes_files_alone(void **state)
 {
     (void)state;
@@ -414,6 +473,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(waits_for_room, set_up, tear_down),
         cmocka_unit_test_setup_teardown(finds_the_neffs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(hands_over_what_it_cannot_decode, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(leaves_no_rows_of_what_is_removed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(publishes_files_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(refuses_a_second_writer, set_up, tear_down),
         cmocka_unit_test_setup_teardown(survives_being_killed_anywhere, set_up, tear_down),
