@@ -32,6 +32,15 @@ def captures(tmp_path_factory):
         run(BIN / "kymo-sim", "ntff", "--neff", folder / "m.neff", "--lnc", "1", "--vnc", len(name) % 4, "--output", folder / "p.ntff")
     for name in ("alpha", "beta"):
         run(BIN / "kymo", "import", "--reserve", "1M", "--capture-id", name, "--data-path", made / "store", made / name)
+    # Their tables are made once; each test has a copy of the store.
+    process, base = start(made / "store")
+
+    def is_made():
+        rows = json.loads(urllib.request.urlopen(f"{base}/api/v1/profiles").read())["profiles"]
+        return len(rows) == 2 and all(row["state"] == row.get("fleet") == "ready" for row in rows)
+
+    conftest.wait_for(is_made, "the profiles are not made")
+    conftest.stop(process)
     return made
 
 
@@ -488,6 +497,8 @@ def test_two_users(browser, captures, store, tmp_path):
         expect(ann.page.get_by_text("1 profile is deleted.")).to_be_visible(timeout=20000)
         expect(ann.row("upload")).to_have_count(0)
         assert ann.errors == bob.errors == []
+        for page in (ann.page, bob.page):
+            page.context.close()
     finally:
         conftest.stop(process)
 
@@ -534,6 +545,7 @@ def test_kymo_view_keeps_and_changes_nothing(context, browser, state):
     expect(widget.locator("tbody tr")).to_have_count(1)
     assert set(made.kept()) == {"annotations", "favourites", "folders", "recents"}
     assert made.errors == other.errors == []
+    other.page.context.close()
 
 
 def managed_folder(viewer, name, profile):
