@@ -113,22 +113,31 @@ static int take(void *c, const struct consumer_semaphore *rows, size_t n, struct
     return r;
 }
 
-static int finish(void *c, struct warnings *w, struct kymo_err *err)
+/* The table ends with its stage: the stages after it need the memory. */
+static int end_stage(void *c, enum consumer_stage stage, struct kymo_err *err)
 {
     struct table *t = c;
-    (void)w;
-    int r = flush(t, err);
-    if (r < 0)
+    int r = stage == CONSUMER_SEMAPHORES ? flush(t, err) : 0;
+    if (r < 0 || stage != CONSUMER_SEMAPHORES)
         return r;
     struct parquet_writer *writer = t->writer;
     t->writer = NULL;
     return parquet_writer_finish(writer, err);
 }
 
+static int finish(void *c, struct warnings *w, struct kymo_err *err)
+{
+    (void)c;
+    (void)w;
+    (void)err;
+    return 0;
+}
+
 const struct consumer semaphore_rows_consumer = {
     .name = "SemaphoreUpdate",
     .open = open_rows,
     .semaphores = take,
+    .end_stage = end_stage,
     .finish = finish,
     .free = free_rows,
 };

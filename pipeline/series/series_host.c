@@ -60,22 +60,30 @@ static int take(void *c, const struct consumer_host_transfer *rows, size_t n, st
     return r;
 }
 
+/* The table ends with its stage: the stages after it need the memory. */
 static int end_stage(void *c, enum consumer_stage stage, struct kymo_err *err)
 {
     struct host *h = c;
-    return stage == CONSUMER_HOST_TRANSFERS ? rates_finish(&h->rates, err) : 0;
+    if (stage != CONSUMER_HOST_TRANSFERS)
+        return 0;
+    int r = rates_finish(&h->rates, err);
+    rates_done(&h->rates);
+    if (r < 0)
+        return r;
+    struct series_table *usage = h->usage;
+    h->usage = NULL;
+    return series_table_finish(usage, err);
 }
 
 static int finish(void *c, struct warnings *w, struct kymo_err *err)
 {
-    struct host *h = c;
-    struct series_table *usage = h->usage;
-    h->usage = NULL;
+    const struct host *h = c;
+    (void)err;
     if (series_lost(h->job, NTFF__RING_KIND__RING_H2D_DMA))
         warnings_add(w, "Lower bounds",
                      "host-device DMA records were lost: rates and totals of HostDmaUsage are lower bounds; "
                      "NEURON_RT_PROFILE_BUF_H2D_DMA_MB sets the buffer");
-    return series_table_finish(usage, err);
+    return 0;
 }
 
 const struct consumer series_host = {

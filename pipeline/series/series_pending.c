@@ -61,19 +61,27 @@ static int put(void *ctx, unsigned lane, int64_t at, int64_t value, struct kymo_
     return series_table_end(p->table, err);
 }
 
+/* The table ends with its stage: the stages after it need the memory. */
 static int end_stage(void *c, enum consumer_stage stage, struct kymo_err *err)
 {
     struct pending *p = c;
-    return stage == CONSUMER_TRANSFERS ? levels_finish(&p->levels, put, p, err) : 0;
+    if (stage != CONSUMER_TRANSFERS)
+        return 0;
+    int r = levels_finish(&p->levels, put, p, err);
+    levels_done(&p->levels);
+    if (r < 0)
+        return r;
+    struct series_table *table = p->table;
+    p->table = NULL;
+    return series_table_finish(table, err);
 }
 
 static int finish(void *c, struct warnings *w, struct kymo_err *err)
 {
-    struct pending *p = c;
-    struct series_table *table = p->table;
+    (void)c;
     (void)w; /* series_dma.c speaks of lost records for all DMA series */
-    p->table = NULL;
-    return series_table_finish(table, err);
+    (void)err;
+    return 0;
 }
 
 const struct consumer series_pending = {

@@ -18,6 +18,8 @@
 #define EVENTS 4000
 #define TRACKS 3
 #define KEPT 60000
+#define REACH ((1 << 22) - 1) /* more than a packed row's */
+#define IDLE (3 << 20)
 
 struct found {
     struct lod_row rows[LOD_LEVELS_MAX][ROWS_MAX];
@@ -235,13 +237,22 @@ static void test_kept_extremes(void **state)
         {.start = -4000, .first = INT64_MIN, .last = INT64_MAX, .count = 1, .track = UINT32_MAX, .label = UINT32_MAX},
         {.start = -4000, .last = -4000, .busy = INT64_MAX, .longest = INT64_MIN, .longest_id = INT64_MIN, .count = 2},
         {.start = 0, .last = (1 << 22) - 1, .longest_id = INT64_MAX, .count = UINT64_MAX, .bytes = UINT64_MAX},
-        {.start = 1000, .first = 1000, .last = 1000 + (1 << 22) - 1, .busy = 1 << 22, .longest = 1 << 22, .count = 1},
+        {.start = 1000, .longest_id = 5, .count = 1},
+        /* As the row before, but for one number that is the first beyond, or the last within. */
         {.start = 1000,
          .first = 1000,
-         .last = 1000 + (1 << 22) - 2,
-         .busy = 3 << 20,
-         .longest = 3 << 20,
-         .count = 1024},
+         .last = 1000 + REACH,
+         .busy = IDLE,
+         .longest = IDLE,
+         .longest_id = 5,
+         .count = 1},
+        {.start = 1000, .first = 1000, .last = 999 + REACH, .busy = IDLE, .longest = IDLE, .longest_id = 5, .count = 1},
+        {.start = 1000, .first = 1000, .last = 1000, .longest_id = 5 + (INT64_C(1) << 31), .count = 1},
+        {.start = 1000, .first = 1000, .last = 1000, .longest_id = 4 + (INT64_C(1) << 32), .count = 1},
+        {.start = 1000, .first = 1000, .last = 1000, .longest_id = 4 + (INT64_C(1) << 32), .count = 1024},
+        {.start = 1000, .first = 1000, .last = 1000, .longest_id = 4 + (INT64_C(1) << 32), .count = 1025},
+        {.start = 16000, .first = 16000, .last = 16000, .longest_id = 4 + (INT64_C(1) << 32), .count = 1},
+        {.start = 32000, .first = 32000, .last = 32000, .longest_id = 4 + (INT64_C(1) << 32), .count = 1},
     };
     struct kept kept = {.rows = rows};
     struct lod_rows *l = NULL;
