@@ -7,6 +7,7 @@ import re
 import shutil
 import sqlite3
 import subprocess
+import tarfile
 import time
 import urllib.request
 
@@ -184,6 +185,72 @@ def test_files_are_dropped(managed, captures):
     status = page.get_by_role("region", name="Upload without a name").get_by_role("status")
     expect(status).to_have_text("ready", timeout=60000)
     assert [p["state"] for p in managed.get("profiles?job=upload")["profiles"]] == ["ready"]
+
+
+def drop(viewer, section, *paths):
+    """As a file manager does: the browser reads the folders itself."""
+    box = viewer.page.get_by_role("region", name=section).bounding_box()
+    place = {"x": box["x"] + box["width"] / 2, "y": box["y"] + 20}
+    data = {"items": [], "files": [str(path) for path in paths], "dragOperationsMask": 1}
+    devtools = viewer.page.context.new_cdp_session(viewer.page)
+    for kind in ("dragEnter", "dragOver", "drop"):
+        devtools.send("Input.dispatchDragEvent", {"type": kind, **place, "data": data})
+    devtools.detach()
+
+
+def test_folders_are_dropped_and_an_archive_of_sources(managed, captures, tmp_path):
+    page = managed.page
+    # A folder in a folder, one with more entries than a browser gives at once, and a hidden one.
+    session = tmp_path / "session"
+    shutil.copytree(captures / "delta", session / "run 1")
+    (session / ".git").mkdir()
+    (session / ".git" / "x.ntff").write_text("x")
+    (session / "logs" / "deep").mkdir(parents=True)
+    for n in range(120):
+        (session / "logs" / "deep" / f"{n}.txt").write_text("x")
+    page.get_by_role("button", name="Upload").click()
+    dialog = page.get_by_role("dialog")
+    drop(managed, "Capture", session)
+    expect(dialog.locator("td.path")).to_have_count(122)
+    paths = dialog.locator("td.path").all_inner_texts()
+    assert paths[-2:] == ["session/run 1/m.neff", "session/run 1/p.ntff"] and "session/logs/deep/119.txt" in paths
+    # What leads out of an archive, or is none, is refused; of a good one one sees the files.
+    for name, member in (("evil.tar.gz", "../../attention.py"), ("code.tar.gz", "model/attention.py")):
+        with tarfile.open(tmp_path / name, "w:gz") as archive:
+            archive.add(source_folder(captures) / "attention.py", member)
+    (tmp_path / "none.tgz").write_text("x")
+    drop(managed, "Source Code", tmp_path / "evil.tar.gz", tmp_path / "none.tgz")
+    expect(dialog.get_by_role("alert")).to_have_text(["evil.tar.gz: a path leads out of it: ../../attention.py.",
+                                                      "none.tgz: it is no gzip file, or damaged."])
+    page.get_by_label("Source Code: files").set_input_files(tmp_path / "code.tar.gz")
+    expect(dialog.get_by_role("alert")).to_have_count(0)
+    expect(dialog.get_by_role("cell", name="model/attention.py", exact=True)).to_be_visible()
+    send(managed)
+    card = page.get_by_role("region", name="Upload without a name")
+    expect(card.get_by_role("status")).to_have_text("ready", timeout=60000)
+    (row,) = managed.get("profiles?job=upload")["profiles"]
+    assert count(row["path"]) > 1000
+    named = next(f["file"] for f in managed.get(f"profiles/{row['name']}/source")["files"] if f["file"].endswith("attention.py"))
+    assert "text of mine" in managed.get(f"profiles/{row['name']}/source?file={named}")["text"]
+
+
+def test_a_system_trace_is_uploaded(managed):
+    page = managed.page
+    pick(managed, conftest.TOP / "tests" / "golden" / "systrace" / "v1")
+    dialog = page.get_by_role("dialog")
+    assert dialog.get_by_role("cell", name="System trace", exact=True).count() >= 3
+    send(managed)
+    card = page.get_by_role("region", name="Upload without a name")
+    expect(card.get_by_role("status")).to_have_text("ready", timeout=60000)
+    (row,) = managed.get("profiles?job=upload")["profiles"]
+    assert count(row["path"], "SystemProfileEvents") == 11
+    # It has no timeline: its page says so, and leads to its tables.
+    card.get_by_role("link").click()
+    expect(page.get_by_text("This is a system trace")).to_be_visible()
+    assert page.locator(".timeline").count() == 0
+    page.get_by_role("link", name="SystemProfileEvents").click()
+    expect(page.get_by_text("11 rows")).to_be_visible()
+    expect(page.get_by_role("cell", name="aten::mm")).to_be_visible()
 
 
 def test_what_cannot_be_a_profile(managed, captures, tmp_path):

@@ -5,6 +5,7 @@ import { profileAddress } from "../state/route";
 import { useStore } from "../state/store";
 import { bytesText } from "../timeline/scale";
 import { Dialog } from "../ui/Dialog";
+import { opened } from "./archive";
 import { droppedFiles, joined, kindOf, type Picked, pickedFiles, whyNot } from "./gather";
 import { isReady } from "./list";
 import { State } from "./ProfileTable";
@@ -16,7 +17,7 @@ interface DropProps {
   title: string;
   hint: string;
   source: boolean;
-  onFiles(files: Picked[]): void;
+  onFiles(files: Picked[]): Promise<void>;
 }
 
 function DropZone({ title, hint, source, onFiles }: DropProps) {
@@ -27,7 +28,7 @@ function DropZone({ title, hint, source, onFiles }: DropProps) {
     if (folder.current) folder.current.webkitdirectory = true;
   }, []);
   const take = (input: HTMLInputElement) => {
-    onFiles(pickedFiles(input.files, source));
+    void onFiles(pickedFiles(input.files, source));
     input.value = "";
   };
   const onDrop = (event: DragEvent) => {
@@ -123,7 +124,12 @@ export function UploadDialog({ onStarted, onClose }: DialogProps) {
   const [files, setFiles] = useState<Picked[]>([]);
   const why = whyNot(files);
   const bytes = files.reduce((sum, { file }) => sum + file.size, 0);
-  const add = (more: Picked[]) => setFiles((now) => joined(now, more));
+  const [troubles, setTroubles] = useState<string[]>([]);
+  const add = async (more: Picked[]) => {
+    const now = await opened(more);
+    setTroubles(now.troubles);
+    setFiles((before) => joined(before, now.files));
+  };
   const onSubmit = (event: Event) => {
     event.preventDefault();
     if (!why) onStarted(startUpload(name.trim(), files));
@@ -150,11 +156,16 @@ export function UploadDialog({ onStarted, onClose }: DialogProps) {
           />
           <DropZone
             title="Source Code"
-            hint="Source files of the model and of NKI kernels, for the Code Viewer. Not needed."
+            hint="Source files of the model and of NKI kernels, or a .tar.gz of them, for the Code Viewer. Not needed."
             source={true}
             onFiles={add}
           />
         </div>
+        {troubles.map((trouble) => (
+          <p key={trouble} class="error" role="alert">
+            {trouble}
+          </p>
+        ))}
         {files.length > 0 && (
           <PickedTable files={files} onRemove={(gone) => setFiles(files.filter((file) => file !== gone))} />
         )}

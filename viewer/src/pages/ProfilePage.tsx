@@ -16,6 +16,7 @@ import { Menu } from "../ui/Menu";
 import { ThemeButton } from "../ui/ThemeButton";
 import { WIDGET_BY_TYPE, WIDGETS } from "../widgets/registry";
 import { Shell } from "../widgets/shell/Shell";
+import { isSystem, SystemPage } from "./SystemPage";
 
 const LINK_MS = 250;
 
@@ -224,6 +225,7 @@ export function ProfilePage({ link }: { link: Link }) {
       </main>
     );
   if (!open) return <main class="message muted">Opening {link.profile}…</main>;
+  if (isSystem(open.profile.overview)) return <SystemPage name={open.profile.name} overview={open.profile.overview} />;
   return (
     <>
       <Bar open={open} layouts={layouts} />
