@@ -100,10 +100,10 @@ static void ask_fleet(struct api_query *a, struct http_request *q, const char *o
 
 void api_query_fleet(void *ctx, struct http_request *q)
 {
-    ask_fleet(ctx, q, "fleet", "from,to,group,sort,page,size," FILTERS);
+    ask_fleet(ctx, q, "fleet", "from,to,group,sort,page,size,wait," FILTERS);
 }
 
 void api_query_fleet_profiles(void *ctx, struct http_request *q)
 {
-    ask_fleet(ctx, q, "fleet_profiles", "from,to,sort,page,size," FILTERS);
+    ask_fleet(ctx, q, "fleet_profiles", "from,to,sort,page,size,wait," FILTERS);
 }

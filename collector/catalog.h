@@ -23,7 +23,7 @@
 #include "collector/loss.h"
 #include "proto/manifest_check.h"
 
-#define CATALOG_SCHEMA_VERSION 7
+#define CATALOG_SCHEMA_VERSION 8
 
 #define CATALOG_PARENT                                                                                                 \
     "ranks:" /* before the request: what a parent has for a capture's id, and no capture can have                      \

@@ -25,6 +25,46 @@ static const char waits[] =
     " LEFT JOIN c ON w.in_table = 'cc_op' AND c.id = w.in_id"
     " GROUP BY w.pcore_idx, w.engine, w.dependency_type, w.in_table, cause, w.unknown_reason";
 
+/*
+ * One row per profile: what a fleet is looked at by, as one text. Of its own in the fleet's tables: whoever asks about
+ * thousands of profiles reads one small file of each instead of five with hundreds of columns, and what a small file
+ * takes to read grows with its columns.
+ */
+static const struct kymo_column profile_columns[] = {{.name = "profile", .type = KYMO_TYPE_STRING},
+                                                     {.name = "row", .type = KYMO_TYPE_STRING}};
+static const struct kymo_table profile_table = {.name = "FleetProfile", .columns = profile_columns, .column_count = 2};
+
+/* A profile of many ranks has no Summary; its row says which request it is of. JSON has no word for what is not finite.
+ */
+#define FINITE(v) "CASE WHEN isfinite(" v ") THEN " v "::DOUBLE END"
+static const char profile_rows[] =
+    "SELECT f.profile, to_json({profile: f.profile, job: f.job, host: f.host, rank: f.rank, capture_id: f.capture_id,"
+    " time_unix_ns: f.time_unix_ns, kind: m.profile_kind, request: m.request, instance_type: m.instance_type,"
+    " mfu: " FINITE("s.mfu_estimated_percent") ", hfu: " FINITE("s.hfu_estimated_percent") ", time_s: " FINITE(
+        "s.total_time") ", step_ns: x.step_ns, throttled: " FINITE("t.throttled") ", lost: coalesce(l.lost, 0),"
+                                                                                  " unknown: coalesce(l.unknown, "
+                                                                                  "false)})::VARCHAR AS row FROM front "
+                                                                                  "f LEFT JOIN (SELECT *, true AS "
+                                                                                  "there FROM"
+                                                                                  " \"Summary\") s ON true,"
+                                                                                  " (SELECT any_value(profile_kind) AS "
+                                                                                  "profile_kind, any_value(request) AS "
+                                                                                  "request, any_value(instance_type) AS"
+                                                                                  " instance_type FROM \"Metadata\") m,"
+                                                                                  " (SELECT avg(execution_end_ts - "
+                                                                                  "execution_start_ts) AS step_ns FROM "
+                                                                                  "\"ExecutionInfo\") x,"
+                                                                                  " (SELECT "
+                                                                                  "avg(throttle_active_time_percent) "
+                                                                                  "AS throttled FROM "
+                                                                                  "\"ThrottleSummary\" WHERE "
+                                                                                  "throttle_type = 'all') t,"
+                                                                                  " (SELECT sum(lost_records)::BIGINT "
+                                                                                  "AS lost, bool_or(lost_unknown) AS "
+                                                                                  "unknown FROM \"LossLedger\") l"
+                                                                                  " WHERE s.there OR m.profile_kind = "
+                                                                                  "'ranks'";
+
 static int view(struct gather_db *db, int dir, const char *name, struct kymo_err *err)
 {
     const struct kymo_table *t = kymo_schema_find(name);
@@ -90,5 +130,7 @@ int gather_fleet_run(struct gather_db *db, int dir, const struct gather_fleet *g
     int r = make_front(db, dir, g, err);
     for (size_t i = 0; i < sizeof tables / sizeof *tables && r == 0; i++)
         r = write_table(db, dir, tables[i], err);
-    return r < 0 ? r : write_waits(db, dir, err);
+    if (r == 0)
+        r = write_waits(db, dir, err);
+    return r < 0 ? r : gather_db_write(db, &profile_table, "", profile_rows, err);
 }

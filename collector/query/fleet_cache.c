@@ -2,257 +2,321 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
 #include "base/alloc.h"
-#include "base/buf.h"
-#include "collector/query/fleet_files.h"
+#include "base/clock.h"
 
 #define DAYS_MAX 1024 /* kept; beyond it all are read again */
-#define SQL_BYTES_MAX (4u << 20)
 #define MEMORY (512u << 20)
-#define THREADS 2
+#define THREADS 1 /* with two, small files take twice the CPU, most of it to wait for each other */
 #define LOCK_MS 50
+#define YIELD_NS 1000000 /* a lock goes to who waits for it only if who has had it sleeps a little */
+#define DEAD_MIN 1024    /* deleted rows from which on a new table is made of the others, ... */
+#define EXCHANGES_MAX 4  /* ... and directories after which a question lets no other come in between */
 
-/* What is asked of each table: the schema's columns, whatever files hold. */
-#define FRONT                                                                                                          \
-    "NULL::VARCHAR AS profile, NULL::VARCHAR AS job, NULL::VARCHAR AS host, NULL::BIGINT AS rank, NULL::VARCHAR AS"    \
-    " capture_id, NULL::BIGINT AS time_unix_ns, NULL::VARCHAR AS date, NULL::VARCHAR AS cluster"
-static const struct {
-    const char *name, *columns;
-} tables[] = {
-    {"Summary", FRONT ", NULL::DOUBLE AS mfu_estimated_percent, NULL::DOUBLE AS hfu_estimated_percent,"
-                      " NULL::DOUBLE AS total_time"},
-    {"ExecutionInfo", FRONT ", NULL::BIGINT AS execution_start_ts, NULL::BIGINT AS execution_end_ts"},
-    {"ThrottleSummary", FRONT ", NULL::VARCHAR AS throttle_type, NULL::DOUBLE AS throttle_active_time_percent"},
-    {"LossLedger", FRONT ", NULL::BIGINT AS lost_records, NULL::BOOLEAN AS lost_unknown"},
-    {"Metadata", FRONT ", NULL::VARCHAR AS profile_kind, NULL::VARCHAR AS request, NULL::VARCHAR AS instance_type"},
-};
-#define N_TABLES (sizeof tables / sizeof *tables)
-
-static const char create[] =
-    "CREATE TABLE rows(profile VARCHAR, job VARCHAR, host VARCHAR, rank BIGINT, capture_id VARCHAR, time_unix_ns "
-    "BIGINT,"
-    " day VARCHAR, cluster VARCHAR, instance_type VARCHAR, mfu DOUBLE, hfu DOUBLE, time_s DOUBLE, step_ns DOUBLE,"
-    " throttled DOUBLE, lost BIGINT, unknown BOOLEAN, parent VARCHAR)";
-
-/* Behind the tables of a day. A profile of many ranks is of the same request as its members. */
-static const char fill[] =
-    ", m AS (SELECT profile, any_value(instance_type) AS instance_type, any_value(request) AS request FROM \"Metadata\""
-    " GROUP BY profile),"
-    "o AS (SELECT request, max(profile) AS parent FROM \"Metadata\" WHERE profile_kind = 'ranks' AND request IS NOT "
-    "NULL"
-    " GROUP BY request),"
-    "x AS (SELECT profile, avg(execution_end_ts - execution_start_ts) AS step_ns FROM \"ExecutionInfo\" GROUP BY "
-    "profile),"
-    "t AS (SELECT profile, avg(throttle_active_time_percent) AS throttled FROM \"ThrottleSummary\" WHERE throttle_type "
-    "="
-    " 'all' GROUP BY profile),"
-    "l AS (SELECT profile, sum(lost_records)::BIGINT AS lost, coalesce(bool_or(lost_unknown), false) AS unknown FROM"
-    " \"LossLedger\" GROUP BY profile)"
-    "SELECT s.profile, s.job, s.host, s.rank, s.capture_id, s.time_unix_ns, s.date, s.cluster, m.instance_type,"
-    " s.mfu_estimated_percent, s.hfu_estimated_percent, s.total_time, x.step_ns, t.throttled, coalesce(l.lost, 0),"
-    " coalesce(l.unknown, false), o.parent FROM \"Summary\" s LEFT JOIN m USING (profile) LEFT JOIN x USING (profile)"
-    " LEFT JOIN t USING (profile) LEFT JOIN l USING (profile) LEFT JOIN o ON o.request = m.request";
+enum state { NEW, READ, UNREADABLE };
 
 struct day {
     int64_t day;
-    uint64_t mark; /* of its directories when it was read; 0: they were being written to */
+    uint64_t mark; /* of its directories when they were listed; 0: they are to be listed again */
+    struct fleet_parts parts;
+    uint8_t *states; /* enum state of each part */
 };
 
 static struct {
     pthread_mutex_t lock;
+    unsigned waiting; /* for the lock */
     char *path;
     dev_t device;
     ino_t inode;
     struct query_db *db; /* NULL: nothing is kept */
     struct day days[DAYS_MAX];
     size_t n;
+    size_t rows, dead; /* parts in the table; deleted from it */
 } cache = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 struct question {
-    int64_t from, to;
+    const char *dir;
+    int64_t from, to;  /* with a day on either side: the other ranks of a request may be of it */
+    uint64_t until_ns; /* 0: all */
+    unsigned exchanges;
     struct fleet_cache_told *told;
     int (*ask)(struct serve_request *q, void *ctx, struct kymo_err *err);
     void *ctx;
 };
 
-/* With the lock held. */
+/* With the lock held, all of these. */
+
+static void day_done(struct day *d)
+{
+    fleet_parts_done(&d->parts);
+    kymo_free(d->states);
+    *d = (struct day){0};
+}
+
 static void forget(void)
 {
     cache.db = query_db_free(cache.db);
     kymo_free(cache.path);
     cache.path = NULL;
-    cache.n = 0;
+    for (size_t i = 0; i < cache.n; i++)
+        day_done(&cache.days[i]);
+    cache.n = cache.rows = cache.dead = 0;
 }
 
-static int make_table(struct serve_request *q, void *ctx, struct kymo_err *err)
+static int make_tables(struct serve_request *q, void *ctx, struct kymo_err *err)
 {
     (void)ctx;
-    return sql_run(serve_sql_of(q), create, NULL, 0, NULL, NULL, err);
+    return fleet_rows_create(serve_sql_of(q), err);
 }
 
 /* The directory may have been exchanged since: then what is kept is of another. */
-static int open_cache(struct serve_request *q, const char *dir, struct kymo_err *err)
+static int open_cache(struct serve_request *q, struct question *c, struct kymo_err *err)
 {
-    const struct query_limits limits = {.memory_bytes = MEMORY, .threads = THREADS};
+    const struct query_limits limits = {.memory_bytes = MEMORY, .threads = THREADS, .read_once = true};
     struct stat st;
-    if (stat(dir, &st) < 0)
+    if (stat(c->dir, &st) < 0)
         return kymo_err_set(err, -ENOENT, "there are no tables of a fleet here yet");
-    if (cache.db && cache.path && !strcmp(cache.path, dir) && st.st_dev == cache.device && st.st_ino == cache.inode)
+    if (cache.db && cache.path && !strcmp(cache.path, c->dir) && st.st_dev == cache.device && st.st_ino == cache.inode)
         return 0;
     forget();
+    c->exchanges++;
     cache.device = st.st_dev;
     cache.inode = st.st_ino;
-    cache.path = kymo_strdup(dir);
+    cache.path = kymo_strdup(c->dir);
     if (!cache.path)
         return kymo_err_set(err, -ENOMEM, "no memory for a path");
-    int r = query_db_open_places(&dir, 1, &limits, &cache.db, err);
+    int r = query_db_open_places(&c->dir, 1, &limits, &cache.db, err);
     if (r == 0 && query_db_place(cache.db, 0) < 0)
         r = kymo_err_set(err, -ENOENT, "there are no tables of a fleet here yet");
     if (r == 0)
-        r = serve_visit_db(q, cache.db, make_table, NULL, err);
+        r = serve_visit_db(q, cache.db, make_tables, NULL, err);
     if (r < 0)
         forget();
     return r;
 }
 
-/* Appends the tables of one day as a WITH. */
-static int add_tables(int64_t day, struct kymo_buf *sql, size_t *files, struct kymo_err *err)
-{
-    int r = 0;
-    for (size_t i = 0; i < N_TABLES && r == 0; i++) {
-        r = kymo_buf_printf(sql, "%s \"%s\" AS (SELECT %s WHERE false", i ? "," : "WITH", tables[i].name,
-                            tables[i].columns);
-        size_t before = sql->len;
-        if (r == 0)
-            r = kymo_buf_printf(sql, " UNION ALL BY NAME ");
-        size_t none = sql->len;
-        if (r == 0)
-            r = fleet_files_source(query_db_place(cache.db, 0), tables[i].name, day, day, sql, files, err);
-        if (r == 0 && sql->len == none)
-            sql->len = before;
-        if (r == 0)
-            r = kymo_buf_printf(sql, ")");
-    }
-    return r;
-}
-
-static int replace_rows(struct serve_request *q, int64_t day, const char *select, struct kymo_err *err)
-{
-    char text[FLEET_DAY_MAX];
-    fleet_day_text(day, text);
-    char *insert KYMO_FREE = kymo_asprintf("INSERT INTO rows %s", select);
-    if (!insert)
-        return kymo_err_set(err, -ENOMEM, "no memory for a statement");
-    int r = sql_run(serve_sql_of(q), "BEGIN", NULL, 0, NULL, NULL, err);
-    if (r < 0)
-        return r;
-    r = sql_run(serve_sql_of(q), "DELETE FROM rows WHERE day = $1", (struct sql_bind[]){SQL_TEXT(text)}, 1, NULL, NULL,
-                err);
-    if (r == 0)
-        r = sql_run(serve_sql_of(q), insert, NULL, 0, NULL, NULL, err);
-    if (r == 0)
-        return sql_run(serve_sql_of(q), "COMMIT", NULL, 0, NULL, NULL, err);
-    /* Without it the next question's statements would be part of this transaction; it ends with the connection too. */
-    struct kymo_err ignored = {0};
-    int undone = sql_run(serve_sql_of(q), "ROLLBACK", NULL, 0, NULL, NULL, &ignored);
-    (void)undone;
-    return r;
-}
-
-static int read_day(struct serve_request *q, int64_t day, size_t *files, struct kymo_err *err)
-{
-    struct kymo_buf sql;
-    size_t n = 0;
-    kymo_buf_init(&sql, SQL_BYTES_MAX);
-    int r = add_tables(day, &sql, &n, err);
-    if (r == 0)
-        r = kymo_buf_printf(&sql, "%s", fill);
-    if (r < 0 && err->code == 0)
-        (void)kymo_err_set(err, r, "no memory for a statement");
-    if (r == 0)
-        r = replace_rows(q, day, (const char *)sql.data, err);
-    kymo_buf_done(&sql);
-    *files += n;
-    return r;
-}
-
-/* The place of a day among those that are kept; a new one has a mark that no directory has. */
+/* The place of a day among those that are kept; a new one is to be listed. */
 static struct day *day_of(int64_t day)
 {
     for (size_t i = 0; i < cache.n; i++)
         if (cache.days[i].day == day)
             return &cache.days[i];
     struct day *d = &cache.days[cache.n++];
-    *d = (struct day){day, 0};
+    *d = (struct day){.day = day};
     return d;
 }
 
-static int refresh(struct serve_request *q, void *ctx, struct kymo_err *err)
+/* Rows of parts that went or are others now. */
+static int delete_rows(struct serve_request *q, const struct day *d, const bool *stays, struct kymo_err *err)
 {
-    const struct question *c = ctx;
-    int fd = query_db_place(cache.db, 0), r = 0;
-    for (int64_t day = c->from; day <= c->to && r == 0; day++) {
-        uint64_t mark = FLEET_MARK_NONE;
-        bool calm = true;
-        for (size_t t = 0; t < N_TABLES; t++)
-            mark = fleet_files_mark(fd, tables[t].name, day, mark, &calm);
-        struct day *d = day_of(day);
-        if (d->mark == mark)
+    const struct fleet_part *gone[FLEET_CHUNK];
+    size_t n = 0;
+    int r = 0;
+    for (size_t i = 0; i < d->parts.n && r == 0; i++) {
+        if (stays[i] || d->states[i] != READ)
             continue;
-        d->mark = 0;
-        r = read_day(q, day, &c->told->files, err);
-        if (r == 0 && calm)
-            d->mark = mark;
+        gone[n++] = &d->parts.list[i];
+        cache.dead++;
+        cache.rows -= cache.rows > 0;
+        if (n == FLEET_CHUNK) {
+            r = fleet_rows_delete(serve_sql_of(q), gone, n, err);
+            n = 0;
+        }
+    }
+    return r < 0 ? r : fleet_rows_delete(serve_sql_of(q), gone, n, err);
+}
+
+/* Both lists are sorted. What is the same in both keeps its state. */
+static void compare(const struct day *d, const struct fleet_parts *now, uint8_t *states, bool *stays)
+{
+    for (size_t i = 0, k = 0; i < d->parts.n && k < now->n;) {
+        int order = strcmp(d->parts.list[i].key, now->list[k].key);
+        if (order == 0 && d->parts.list[i].stamp == now->list[k].stamp) {
+            states[k] = d->states[i];
+            stays[i] = true;
+        }
+        i += order <= 0;
+        k += order >= 0;
+    }
+}
+
+/* An error leaves rows that no list has, so that all is forgotten then (fleet_cache_ask). */
+static int list_day(struct serve_request *q, struct day *d, struct kymo_err *err)
+{
+    struct fleet_parts now = {0};
+    int r = fleet_files_list(query_db_place(cache.db, 0), d->day, &now, err);
+    if (r < 0)
+        return r;
+    uint8_t *states KYMO_FREE = KYMO_NEW_ARRAY(uint8_t, now.n + 1);
+    bool *stays KYMO_FREE = KYMO_NEW_ARRAY(bool, d->parts.n + 1);
+    if (!states || !stays)
+        r = kymo_err_set(err, -ENOMEM, "no memory for the profiles of a day");
+    if (r == 0) {
+        compare(d, &now, states, stays);
+        r = delete_rows(q, d, stays, err);
+    }
+    if (r < 0) {
+        fleet_parts_done(&now);
+        return r;
+    }
+    fleet_parts_done(&d->parts);
+    kymo_free(d->states);
+    d->parts = now;
+    d->states = KYMO_TAKE(states);
+    return 0;
+}
+
+/* Lists what has changed, and counts what is to be read. */
+static int look(struct serve_request *q, const struct question *c, struct kymo_err *err)
+{
+    int fd = query_db_place(cache.db, 0), r = 0;
+    c->told->left = c->told->of = c->told->unreadable = 0;
+    for (int64_t day = c->from; day <= c->to && r == 0; day++) {
+        bool calm = true;
+        uint64_t mark = fleet_files_mark(fd, day, &calm);
+        struct day *d = day_of(day);
+        if (d->mark != mark) {
+            d->mark = 0;
+            r = list_day(q, d, err);
+            /* Of a day that is being written to, all is compared next time. */
+            if (r == 0 && calm)
+                d->mark = mark;
+        }
+        for (size_t i = 0; i < d->parts.n; i++) {
+            c->told->left += d->states[i] == NEW;
+            c->told->unreadable += d->states[i] == UNREADABLE;
+        }
+        c->told->of += d->parts.n;
+    }
+    if (r == 0 && cache.dead >= DEAD_MIN && cache.dead > cache.rows) {
+        r = fleet_rows_renew(serve_sql_of(q), err);
+        cache.dead = 0;
     }
     return r;
 }
 
-static int visit(struct serve_request *q, void *ctx, struct kymo_err *err)
+/* Parts of a day. What cannot be read with others is read by itself; what cannot even so costs its own row. */
+static int read_parts(struct serve_request *q, struct day *d, const size_t *places, size_t n, struct kymo_err *err)
+{
+    const struct fleet_part *parts[FLEET_CHUNK];
+    struct kymo_err why = {0};
+    for (size_t i = 0; i < n; i++)
+        parts[i] = &d->parts.list[places[i]];
+    int r = fleet_rows_read(serve_sql_of(q), query_db_place(cache.db, 0), parts, n, &why);
+    if (r == -ECANCELED || r == -ENOMEM)
+        return kymo_err_set(err, r, "%s", why.text);
+    if (r < 0 && n > 1) {
+        r = read_parts(q, d, places, n / 2, err);
+        return r < 0 ? r : read_parts(q, d, places + n / 2, n - n / 2, err);
+    }
+    for (size_t i = 0; i < n; i++)
+        d->states[places[i]] = r < 0 ? UNREADABLE : READ;
+    cache.rows += r < 0 ? 0 : n;
+    return 0;
+}
+
+/* Some of the newest day that has parts to read. */
+static int read_some(struct serve_request *q, void *ctx, struct kymo_err *err)
 {
     const struct question *c = ctx;
-    int r = refresh(q, ctx, err);
-    return r < 0 ? r : c->ask(q, c->ctx, err);
+    for (int64_t day = c->to; day >= c->from; day--) {
+        struct day *d = day_of(day);
+        size_t places[FLEET_CHUNK], n = 0, most = FLEET_CHUNK;
+        for (size_t i = 0; i < d->parts.n && n < most; i++) {
+            const struct fleet_part *part = &d->parts.list[i];
+            if (d->states[i] != NEW || (n && part->whole != d->parts.list[places[0]].whole))
+                continue;
+            places[n++] = i;
+            most = part->whole ? FLEET_CHUNK : FLEET_CHUNK / 4;
+        }
+        if (n) {
+            c->told->files += n;
+            return read_parts(q, d, places, n, err);
+        }
+    }
+    return 0;
+}
+
+static int look_and_maybe_ask(struct serve_request *q, void *ctx, struct kymo_err *err)
+{
+    const struct question *c = ctx;
+    int r = look(q, c, err);
+    if (r < 0)
+        return r;
+    bool late = c->until_ns && c->told->files && kymo_clock_mono_ns() >= c->until_ns;
+    if (c->told->left && !late)
+        return read_some(q, ctx, err);
+    r = c->ask(q, c->ctx, err);
+    return r < 0 ? r : 1;
 }
 
 /* Whoever has gone waits no longer. */
 static int take_lock(const struct serve_request *q, struct kymo_err *err)
 {
-    for (;;) {
+    int r;
+    (void)__atomic_add_fetch(&cache.waiting, 1, __ATOMIC_RELAXED);
+    do {
         struct timespec until;
         (void)clock_gettime(CLOCK_REALTIME, &until);
         until.tv_nsec += LOCK_MS * 1000000;
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
-        if (pthread_mutex_timedlock(&cache.lock, &until) == 0)
-            return 0;
-        if (*serve_sql_of(q)->stop)
-            return kymo_err_set(err, -ECANCELED, "nobody wants the answer any more");
-    }
+        r = pthread_mutex_timedlock(&cache.lock, &until);
+    } while (r != 0 && !*serve_sql_of(q)->stop);
+    (void)__atomic_sub_fetch(&cache.waiting, 1, __ATOMIC_RELAXED);
+    return r == 0 ? 0 : kymo_err_set(err, -ECANCELED, "nobody wants the answer any more");
 }
 
-int fleet_cache_ask(struct serve_request *q, const char *dir, int64_t from, int64_t to, struct fleet_cache_told *ret,
-                    int (*ask)(struct serve_request *q, void *ctx, struct kymo_err *err), void *ctx,
-                    struct kymo_err *err)
+/* Between two chunks; what others did in between is looked at anew. */
+static int yield(const struct serve_request *q, const struct question *c, struct kymo_err *err)
 {
-    struct question c = {from, to, ret, ask, ctx};
+    const struct timespec little = {.tv_nsec = YIELD_NS};
+    if (c->exchanges > EXCHANGES_MAX || __atomic_load_n(&cache.waiting, __ATOMIC_RELAXED) == 0)
+        return 0;
+    (void)pthread_mutex_unlock(&cache.lock);
+    (void)nanosleep(&little, NULL);
+    return take_lock(q, err);
+}
+
+/* 1: answered; the lock is held then, and unless *ret_locked is false. */
+static int answer(struct serve_request *q, struct question *c, bool *ret_locked, struct kymo_err *err)
+{
+    int r = 0;
+    while (r == 0) {
+        if (cache.n + (size_t)(c->to - c->from + 1) > DAYS_MAX)
+            forget();
+        r = open_cache(q, c, err);
+        if (r == 0)
+            r = serve_visit_db(q, cache.db, look_and_maybe_ask, c, err);
+        if (r == 0 && (r = yield(q, c, err)) < 0)
+            *ret_locked = false;
+    }
+    return r;
+}
+
+int fleet_cache_ask(struct serve_request *q, const char *dir, int64_t from, int64_t to, int64_t wait_ms,
+                    struct fleet_cache_told *ret, int (*ask)(struct serve_request *q, void *ctx, struct kymo_err *err),
+                    void *ctx, struct kymo_err *err)
+{
+    struct question c = {.dir = dir, .from = from - 1, .to = to + 1, .told = ret, .ask = ask, .ctx = ctx};
+    bool locked = true;
+    if (wait_ms >= 0)
+        c.until_ns = kymo_clock_mono_ns() + (uint64_t)wait_ms * 1000000;
     int r = take_lock(q, err);
     if (r < 0)
         return r;
-    if (cache.n + (size_t)(to - from + 1) > DAYS_MAX)
-        forget();
-    r = open_cache(q, dir, err);
-    if (r == 0)
-        r = serve_visit_db(q, cache.db, visit, &c, err);
+    r = answer(q, &c, &locked, err);
+    if (!locked)
+        return r;
     /* Without room for more, what is held may be in the way; a question that took too long goes on from it. */
     if (r < 0 && r != -ECANCELED && r != -ETIMEDOUT)
         forget();
-    if (r == 0)
-        ret->any = fleet_files_days(query_db_place(cache.db, 0), tables[0].name, &ret->first, &ret->last);
+    if (r > 0)
+        ret->any = fleet_files_days(query_db_place(cache.db, 0), &ret->first, &ret->last);
     (void)pthread_mutex_unlock(&cache.lock);
-    return r;
+    return r < 0 ? r : 0;
 }

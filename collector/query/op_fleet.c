@@ -14,12 +14,13 @@
 #define PAGE_SIZE 50
 #define DAYS_DEFAULT 14
 #define DAYS_MAX 92
+#define WAIT_MAX 60000
 #define WEEK 7
 #define DAY_NS (86400 * INT64_C(1000000000))
 
 /* $1, $2: days; $3 to $7: what the rows are of, "" for any; $8: a text in any of these. */
 #define CHOSEN                                                                                                         \
-    "WITH p AS (SELECT * FROM rows WHERE day BETWEEN $1 AND $2 AND ($3 = '' OR job = $3) AND ($4 = '' OR host = $4)"   \
+    "WITH p AS (SELECT * FROM fleet WHERE day BETWEEN $1 AND $2 AND ($3 = '' OR job = $3) AND ($4 = '' OR host = $4)"  \
     " AND ($5 = '' OR rank::VARCHAR = $5) AND ($6 = '' OR cluster = $6) AND ($7 = '' OR instance_type = $7)"           \
     " AND ($8 = '' OR contains(lower(concat_ws(' ', profile, job, host, cluster, instance_type)), lower($8))))"
 
@@ -79,6 +80,7 @@ static const char profile_rows[] =
 struct fleet {
     struct op_page page;
     int64_t from, to, read_from; /* days */
+    int64_t wait_ms;
     int group, sort;
     char days[6][FLEET_DAY_MAX];
     struct sql_bind binds[BINDS];
@@ -117,6 +119,9 @@ static int read_question(const struct serve_request *q, struct fleet *f, bool we
         r = kymo_err_set(err, -EINVAL, "from to to are 1 to %d days", DAYS_MAX);
     if (r == 0)
         r = op_page_read(q, PAGE_SIZE, &f->page, err);
+    f->wait_ms = FLEET_WAIT_ALL;
+    if (r == 0)
+        r = serve_question_int(serve_question_of(q), "wait", 0, WAIT_MAX, false, &f->wait_ms, err);
     int64_t before = f->to - (2 * WEEK - 1);
     f->read_from = weeks && before < f->from ? before : f->from;
     const struct sql_bind binds[BINDS] = {
@@ -135,13 +140,21 @@ static json_t *day_json(const struct fleet *f, int64_t day)
     return f->told.any ? json_string(text) : json_null();
 }
 
+/* null: all of it is there. */
+static json_t *loading_json(const struct fleet_cache_told *told)
+{
+    return told->left ? json_pack("{s:I, s:I}", "read", (json_int_t)(told->of - told->left), "of", (json_int_t)told->of)
+                      : json_null();
+}
+
 static json_t *answer_of(struct fleet *f)
 {
     char from[FLEET_DAY_MAX], to[FLEET_DAY_MAX];
     fleet_day_text(f->from, from);
     fleet_day_text(f->to, to);
-    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:O}", "from", from, "to", to, "total", (json_int_t)f->total, "page",
-                     (json_int_t)f->page.page, "size", (json_int_t)f->page.size, "rows", f->rows);
+    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:o, s:I, s:O}", "from", from, "to", to, "total", (json_int_t)f->total,
+                     "page", (json_int_t)f->page.page, "size", (json_int_t)f->page.size, "loading",
+                     loading_json(&f->told), "unreadable", (json_int_t)f->told.unreadable, "rows", f->rows);
 }
 
 /* more: what comes behind p. counts: SELECT of two numbers, all of it and its profiles. */
@@ -184,7 +197,9 @@ static int run(struct serve_request *q, struct fleet *f, bool weeks,
                int (*read)(struct serve_request *q, void *ctx, struct kymo_err *err), struct kymo_err *err)
 {
     int r = read_question(q, f, weeks, err);
-    return r < 0 ? r : fleet_cache_ask(q, serve_question_of(q)->dir, f->read_from, f->to, &f->told, read, f, err);
+    return r < 0
+               ? r
+               : fleet_cache_ask(q, serve_question_of(q)->dir, f->read_from, f->to, f->wait_ms, &f->told, read, f, err);
 }
 
 int op_fleet(struct serve_request *q, struct kymo_err *err)

@@ -23,6 +23,7 @@ struct query_db {
     duckdb_database database;
     duckdb_connection connection;
     unsigned timeout_ms;
+    bool read_once;
     int *dir_fds; /* -1: could not be opened */
     size_t n_dirs;
 };
@@ -136,7 +137,10 @@ static int lock_down(struct query_db *db, struct kymo_err *err)
 {
     struct kymo_buf sql;
     kymo_buf_init(&sql, QUERY_SQL_MAX);
-    int r = kymo_buf_printf(&sql, "SET GLOBAL parquet_metadata_cache = true; SET allowed_directories = [");
+    int r = kymo_buf_printf(&sql,
+                            "SET GLOBAL parquet_metadata_cache = %s; SET GLOBAL enable_external_file_cache = %s;"
+                            " SET allowed_directories = [",
+                            db->read_once ? "false" : "true", db->read_once ? "false" : "true");
     for (size_t i = 0; i < db->n_dirs && r == 0; i++)
         if (db->dir_fds[i] >= 0)
             r = kymo_buf_printf(&sql, "'/proc/self/fd/%d',", db->dir_fds[i]);
@@ -214,9 +218,10 @@ static int open_all(const char *const *dirs, size_t n, enum views views, const c
     if (!db || !(db->dir_fds = KYMO_NEW_ARRAY(int, n + 1)))
         return kymo_err_set(err, -ENOMEM, "out of memory");
     db->timeout_ms = limits->timeout_ms;
+    db->read_once = limits->read_once;
     int r = open_database(db, limits, err);
     /* Each statement looks at the files' ends again otherwise; a file that has changed is read anew even so. */
-    if (r == 0)
+    if (r == 0 && !db->read_once)
         r = execute(db, "SET parquet_metadata_cache = true", err);
     if (r == 0)
         open_places(db, dirs, views == VIEWS_NONE ? n : 0);

@@ -24,6 +24,7 @@ struct query_limits {
     unsigned threads;      /* 0: 1 */
     unsigned timeout_ms;   /* 0: none */
     const char *spill_dir; /* where sorting may put what exceeds the memory; NULL: nowhere, such a query fails */
+    bool read_once;        /* files are, by and large: nothing of them is kept, which no limit of memory would hold */
 };
 
 /* For programs: members memory and threads (uint64_t). */

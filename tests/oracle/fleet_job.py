@@ -42,6 +42,15 @@ def simulated_job(directory, ranks=4, slow="2:20", steps=2, job="train"):
     return parent, members
 
 
+def edit_rows(path, **changes):
+    """The rows of a FleetProfile, each value by its function."""
+    table = pq.read_table(path, partitioning=None)
+    rows = [json.loads(text) for text in table["row"].to_pylist()]
+    for row in rows:
+        row.update({name: change(row[name]) for name, change in changes.items()})
+    pq.write_table(pa.table({"profile": table["profile"], "row": [json.dumps(row) for row in rows]}), path)
+
+
 def publish(fleet, tables, name, day, hour=0, cluster="west", scale=1.0, **front):
     """Rows of one profile in their places, as collector/fleet_store.c puts them. scale: of its MFU and HFU."""
     time = int(datetime.datetime.combine(day, datetime.time(), datetime.timezone.utc).timestamp()) * 10**9 + hour * HOUR
@@ -55,6 +64,8 @@ def publish(fleet, tables, name, day, hour=0, cluster="west", scale=1.0, **front
                 field = table.schema.get_field_index(column)
                 table = table.set_column(field, column, pa.array([v * scale for v in table[column].to_pylist()], table.schema.field(field).type))
             pq.write_table(table, path)
+        if path.stem == "FleetProfile" and scale != 1.0:
+            edit_rows(path, mfu=lambda v: v * scale, hfu=lambda v: v * scale)
         place = fleet / path.stem / f"date={day}" / f"cluster={cluster}"
         place.mkdir(parents=True, exist_ok=True)
         os.replace(path, place / f"part-{name}.parquet")

@@ -246,9 +246,9 @@ def test_without_bounds_nothing_is_certain(server, tmp_path):
 DAYS = [TODAY - datetime.timedelta(days=k) for k in range(16)]
 
 
-@pytest.fixture(scope="module")
-def fleet(tmp_path_factory):
-    """Two jobs on three hosts over 16 days; rank 1 of train lost two fifths of its MFU this week."""
+@pytest.fixture(scope="module", params=["whole", "older"])
+def fleet(request, tmp_path_factory):
+    """Two jobs on three hosts over 16 days; rank 1 of train lost two fifths of its MFU this week. Older collectors had no FleetProfile."""
     directory = tmp_path_factory.mktemp("fleet")
     tables, _ = profiles.make_tables(directory, Cell("mlp", "trn2", 1, small=True, options=("--throttle", "activity_0:6/8@20+30")))
     made = directory / "fleet"
@@ -257,6 +257,8 @@ def fleet(tmp_path_factory):
             scale = 0.6 if (job, rank) == ("train", 1) and 5 * back < 7 else 1 + back / 100
             fleet_job.publish(made, tables, f"{job}-{host}-r{rank}-{back}", day, back, "east" if job == "serve" else "west", scale,
                               job=job, rank=rank, host=host, capture=f"c{back}")
+    if request.param == "older":
+        shutil.rmtree(made / "FleetProfile")
     return made
 
 
@@ -344,6 +346,7 @@ def test_a_fleet_with_odd_files(fleet, server, tmp_path):
     """Names that are not the store's are passed over; columns that an older writer had not are null; no rows at all."""
     copy = tmp_path / "fleet"
     shutil.copytree(fleet, copy)
+    shutil.rmtree(copy / "FleetProfile", ignore_errors=True)
     (copy / "Summary" / "date=2026-11-30" / "cluster=a'b").mkdir()
     (copy / "Summary" / "date=x").mkdir()
     shutil.copy(next(copy.glob("Summary/date=*/cluster=*/*.parquet")), copy / "Summary" / "date=2026-11-30" / "cluster=a'b" / "part-q.parquet")
@@ -361,27 +364,136 @@ def test_a_fleet_with_odd_files(fleet, server, tmp_path):
         server.ask(tmp_path / "none", "fleet")
 
 
+def change(fleet, profile, day, mfu):
+    """The profile's MFU on a day becomes another, as if it had been made again."""
+    for table in ("FleetProfile", "Summary"):
+        for path in fleet.glob(f"{table}/date={day}/cluster=*/part-{profile}.parquet"):
+            work = fleet.parent / "again.parquet"
+            if table == "Summary":
+                pd.read_parquet(path).assign(mfu_estimated_percent=mfu).to_parquet(work)
+            else:
+                shutil.copy(path, work)
+                fleet_job.edit_rows(work, mfu=lambda _: mfu)
+            os.replace(work, path)
+
+
 def test_a_fleet_that_changes(fleet, server, tmp_path):
-    """What was read is kept; profiles that come, go, or are made again show at the next question."""
+    """What was read is kept; profiles that come, go, or are made again show at the next question, and only they are read."""
     copy = tmp_path / "fleet"
     shutil.copytree(fleet, copy)
     for path in copy.rglob("*"):
         os.utime(path, (1, 1))  # as if nothing had been written to for long
     ask = lambda: server.ask(copy, "fleet", to=TODAY, group="rank")
     first = ask()
-    assert first["files"] > 0 and ask()["files"] == 0 and ask()["rows"] == first["rows"]
-    place = copy / "Summary" / f"date={TODAY}" / "cluster=west"
-    one = next(p for p in sorted(place.iterdir()) if "train" in p.name and "r0" in p.name)
-    rows = pd.read_parquet(one)
-    rows["mfu_estimated_percent"] = 77.5
-    rows.to_parquet(tmp_path / "again.parquet")
-    os.replace(tmp_path / "again.parquet", one)
+    assert first["files"] == first["profiles"] and ask()["files"] == 0 and ask()["rows"] == first["rows"]
+    change(copy, "train-node1-r0-0", TODAY, 77.5)
     second = ask()
     train = next(r for r in second["rows"] if r["key"] == {"job": "train", "rank": 0})
-    assert 0 < second["files"] < first["files"] and train["days"][-1]["mfu_percent"] == pytest.approx(77.5)
-    one.unlink()
+    assert second["files"] == 1 and train["days"][-1]["mfu_percent"] == pytest.approx(77.5)
+    for one in copy.glob(f"*/date={TODAY}/cluster=*/part-train-node1-r0-0.parquet"):
+        one.unlink()
     train = next(r for r in ask()["rows"] if r["key"] == {"job": "train", "rank": 0})
     assert train["days"][-1] is None and train["profiles"] == second["rows"][0]["profiles"] - 1
     shutil.rmtree(copy)
     shutil.copytree(fleet, copy)
     assert ask()["rows"] == server.ask(fleet, "fleet", to=TODAY, group="rank")["rows"]
+
+
+def test_older_and_newer_rows_side_by_side(fleet, server, tmp_path):
+    """Of one profile only the five tables are there, of another a file is no table: that one alone is left out, and told."""
+    copy = tmp_path / "fleet"
+    shutil.copytree(fleet, copy)
+    whole = server.ask(copy, "fleet", to=TODAY, group="rank")["rows"]
+    for path in copy.glob(f"FleetProfile/date={TODAY}/cluster=*/part-train-node1-r0-0.parquet"):
+        path.unlink()
+    mixed = server.ask(copy, "fleet", to=TODAY, group="rank")
+    assert mixed["rows"] == whole and mixed["unreadable"] == 0 and mixed["loading"] is None
+    table = "FleetProfile" if (copy / "FleetProfile").exists() else "Summary"
+    (tmp_path / "bad").write_bytes(b"PAR1 no table PAR1")
+    os.replace(tmp_path / "bad", next(copy.glob(f"{table}/date={TODAY}/cluster=*/part-train-node2-r1-0.parquet")))
+    got = server.ask(copy, "fleet", to=TODAY, group="rank")
+    assert got["unreadable"] == 1 and got["profiles"] == sum(r["profiles"] for r in whole) - 1
+    assert [r for r in got["rows"] if r["key"]["rank"] == 0] == [r for r in whole if r["key"]["rank"] == 0]
+
+
+def many_profiles(fleet, seed, count, days):
+    """Rows of so many profiles over the last days, from those of one: what a question reads of each is one small file."""
+    row = json.loads(pd.read_parquet(next(seed.glob("FleetProfile/date=*/cluster=*/*.parquet"))).row[0])
+    for k in range(count):
+        day = TODAY - datetime.timedelta(days=k % days)
+        place = fleet / "FleetProfile" / f"date={day}" / "cluster=west"
+        place.mkdir(parents=True, exist_ok=True)
+        row.update(profile=f"p{k}", job=f"job{k % 7}", rank=k % 8)
+        pd.DataFrame({"profile": [f"p{k}"], "row": [json.dumps(row)]}).to_parquet(place / f"part-p{k}.parquet")
+
+
+def test_a_question_that_does_not_wait(fleet, server, tmp_path):
+    """The newest days come first; each question tells how far it is, goes on, and the last has all."""
+    if not (fleet / "FleetProfile").exists():
+        pytest.skip("rows of the other kind are chosen in the same place")
+    many = tmp_path / "fleet"
+    many_profiles(many, fleet, 900, 3)
+    told = []
+    while not told or told[-1]["loading"]:
+        told.append(server.ask(many, "fleet", to=TODAY, group="job", wait=0))
+        assert len(told) < 20
+    read = [t["loading"]["read"] if t["loading"] else 900 for t in told]
+    assert len(told) > 2 and [t["files"] for t in told] == list(np.diff([0, *read]))
+    assert told[0]["loading"] == {"read": 256, "of": 900} and told[0]["profiles"] == 256
+    first = {day: sum((r["days"][k] or {"profiles": 0})["profiles"] for r in told[0]["rows"]) for k, day in enumerate(told[0]["days"])}
+    assert {day: n for day, n in first.items() if n} == {str(TODAY): 256}
+    assert told[-1]["profiles"] == 900 and server.ask(many, "fleet_profiles", to=TODAY, wait=0)["loading"] is None
+    with pytest.raises(serve_client.Failed, match="400"):
+        server.ask(many, "fleet", wait=-1)
+
+
+def memory_of(server):
+    """Of the process, in MiB, without the files that it has mapped."""
+    lines = dict(line.split(":") for line in open(f"/proc/{server.child.pid}/status"))
+    return int(lines["RssAnon"].split()[0]) / 1024
+
+
+def test_a_day_that_changes_often_takes_no_more_memory(fleet, tmp_path):
+    """Profiles that are made again: neither deleted rows nor what is known of their files piles up. Once all of that was kept, 120 KB of each file."""
+    many = tmp_path / "fleet"
+    if (fleet / "FleetProfile").exists():
+        many_profiles(many, fleet, 150, 1)
+    else:
+        for path in fleet.glob(f"*/date={TODAY}/cluster=west/part-train-node1-r0-0.parquet"):
+            place = many / path.relative_to(fleet).parent
+            place.mkdir(parents=True)
+            for k in range(150):
+                shutil.copy(path, place / f"part-p{k}.parquet")
+    server = serve_client.Server("--timeout", "60")
+    parts = list(many.glob("*/*/*/*.parquet"))
+    sizes = []
+    for k in range(12 if (fleet / "FleetProfile").exists() else 2):
+        for path in parts:
+            os.utime(path, ns=(k, k))
+        for place in {path.parent for path in parts}:
+            os.utime(place, ns=(k, k))
+        got = server.ask(many, "fleet", to=TODAY)
+        assert got["files"] == got["profiles"] == 150
+        sizes.append(memory_of(server))
+    assert server.close() == 0
+    assert max(sizes) < 70 and max(sizes[1:]) < sizes[0] + 30, sizes
+
+
+def test_parents_of_other_days(server, tmp_path):
+    """Ranks of one capture on both sides of midnight: the profile of many ranks is the parent of all, whatever is asked for."""
+    tables, _ = profiles.make_tables(tmp_path, Cell("mlp", "trn2", 1, small=True))
+    parent = tmp_path / "parent"
+    parent.mkdir()
+    fleet_job.label(tables, 0, request="wish-1")
+    pd.read_parquet(tables / "Metadata.parquet").assign(profile_kind="ranks").to_parquet(parent / "Metadata.parquet")
+    midnight = [TODAY - datetime.timedelta(days=k) for k in (3, 2)]
+    for older in (False, True):
+        made = tmp_path / f"fleet-{older}"
+        fleet_job.publish(made, tables, "r0", midnight[0], 23, rank=0)
+        fleet_job.publish(made, tables, "r1", midnight[1], 0, rank=1)
+        fleet_job.publish(made, parent, "both", midnight[0], 23)
+        if older:
+            shutil.rmtree(made / "FleetProfile")
+        parents = lambda **p: {r["profile"]: r["parent"] for r in server.ask(made, "fleet_profiles", **p)["rows"]}
+        assert parents(to=TODAY) == {"r0": "both", "r1": "both"}
+        assert parents(from_=midnight[1], to=TODAY) == {"r1": "both"} and parents(from_=midnight[0], to=midnight[0]) == {"r0": "both"}
