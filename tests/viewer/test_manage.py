@@ -294,21 +294,30 @@ def test_an_upload_is_cancelled(managed, captures, tmp_path):
 
 
 def test_a_broken_connection_is_gone_on_with(managed, captures):
+    """Also where the server waits for one that is dead, or has done what was asked and nobody heard so."""
     page = managed.page
-    broken = []
+    broken, told = [], []
+    busy = {"error": {"code": "busy", "message": "a piece is on its way already"}}
 
     def breaks(route):
-        if len(broken) < 2:
-            broken.append(route)
+        broken.append(route)
+        if len(broken) == 1:
             route.abort("connectionreset")
+        elif len(broken) == 2:
+            route.fulfill(status=409, json=busy)
         else:
             route.continue_()
 
+    def tells_nobody(route):
+        told.append(route.fetch().status)
+        route.abort("connectionreset") if len(told) == 1 else route.fulfill(response=route.fetch())
+
     page.route("**/uploads/*/files?*", breaks)
+    page.route("**/uploads/*/finish", tells_nobody)
     pick(managed, captures / "gamma")
     send(managed)
     expect(page.get_by_role("region", name="Upload without a name").get_by_role("status")).to_have_text("ready", timeout=60000)
-    assert len(broken) == 2
+    assert len(broken) == 4 and told[0] == 202 and told[1] in (200, 202)
 
 
 def test_folders(managed):

@@ -51,6 +51,12 @@ function isOutOfStep(error: unknown): boolean {
   return error instanceof ApiError && error.status === 409 && (error.code === "busy" || error.code === "offset");
 }
 
+/** A server that was started anew goes on with what it said it would take, but no longer knows whose question this is. */
+function afterRestart(error: unknown): never {
+  if (!(error instanceof ApiError && error.status === 404)) throw error;
+  throw new Error("the server was started anew meanwhile; it goes on with the upload: look for it in the list");
+}
+
 export class Upload {
   readonly state: Store<UploadState>;
   private readonly abort = new AbortController();
@@ -165,7 +171,7 @@ export class Upload {
     });
     while (answer.state === "finishing") {
       await pause(STORING_MS);
-      answer = await this.again(() => getJson<ServerState>(url, this.abort.signal));
+      answer = await this.again(() => getJson<ServerState>(url, this.abort.signal)).catch(afterRestart);
     }
     if (answer.state !== "done") throw new Error(answer.reason ?? "the server does not say why");
     const { profiles = [], ignored = [] } = answer;
