@@ -28,11 +28,21 @@ struct link {
     uint32_t before, after;
 };
 
+/* What its last events add to rows of its subjects, which are there already. */
+struct group {
+    int64_t bucket; /* in which these events are; NONE: there are none */
+    uint64_t count, bytes;
+    int64_t time, first, last;
+    uint32_t subjects[TIME_SUMS_GROUP];
+};
+
 struct time_sums {
     int64_t width;
     int64_t number, from, until; /* the bucket that was looked for last */
     struct subject *subjects;
     size_t subject_count, subject_cap, with_rows;
+    struct group *groups;
+    size_t group_count, group_cap;
     struct link *links;
     struct time_sums_work *work; /* by row; NULL: none */
     size_t n, cap;
@@ -62,6 +72,7 @@ struct time_sums *time_sums_free(struct time_sums *s)
     if (!s)
         return NULL;
     kymo_free(s->subjects);
+    kymo_free(s->groups);
     kymo_free(s->links);
     kymo_free(s->work);
     kymo_free(s);
@@ -137,16 +148,42 @@ static void settle(struct time_sums *s, struct subject *subject)
     subject->busy = 0;
 }
 
+static void settle_group(struct time_sums *s, struct group *g)
+{
+    for (size_t i = 0; i < TIME_SUMS_COUNTED && g->count; i++) {
+        uint32_t at = walk(s, s->subjects[g->subjects[i]].row, g->bucket);
+        struct time_sums_row *row = &s->links[at].row;
+        row->count += g->count;
+        row->bytes += g->bytes;
+        row->figures[TIME_SUMS_TIME] += g->time;
+        row->first = g->first < row->first ? g->first : row->first;
+        row->last = g->last > row->last ? g->last : row->last;
+    }
+    g->bucket = NONE;
+    g->count = g->bytes = 0;
+    g->time = 0;
+    g->first = INT64_MAX;
+    g->last = INT64_MIN;
+}
+
+static void settle_all(struct time_sums *s)
+{
+    for (size_t i = 0; i < s->subject_count; i++)
+        settle(s, &s->subjects[i]);
+    for (size_t i = 0; i < s->group_count; i++)
+        settle_group(s, &s->groups[i]);
+}
+
 /* Buckets become twice as wide: rows that are one from now on stand where the first of them stood. */
 static void widen(struct time_sums *s)
 {
     size_t n = s->n;
+    settle_all(s);
     s->n = 0;
     s->width *= 2;
     s->from = s->until = 0;
     for (size_t i = 0; i < s->subject_count; i++) {
         struct subject *subject = &s->subjects[i];
-        settle(s, subject);
         subject->bucket = NONE;
         subject->row = subject->first = NO_ROW;
     }
@@ -240,16 +277,22 @@ static int other_row(struct time_sums *s, uint32_t subject, int64_t t, struct ky
     return 0;
 }
 
-/* The subject's row of the bucket that t is in, which stays looked at; valid until the next call. */
-static int row_at(struct time_sums *s, uint32_t subject, int64_t t, uint32_t *ret, struct kymo_err *err)
+static int other_place(struct time_sums *s, uint32_t subject, int64_t t, struct kymo_err *err)
 {
     int r = subject < s->subject_count ? 0 : add_subjects(s, subject, err);
     if (r < 0)
         return r;
     look_at(s, t);
-    if (s->subjects[subject].bucket != s->number)
-        r = other_row(s, subject, t, err);
-    *ret = s->subjects[subject].row;
+    return s->subjects[subject].bucket == s->number ? 0 : other_row(s, subject, t, err);
+}
+
+/* The subject's row of the bucket that t is in, which stays looked at; valid until the next call. */
+static inline int row_at(struct time_sums *s, uint32_t subject, int64_t t, uint32_t *ret, struct kymo_err *err)
+{
+    bool here = t >= s->from && t < s->until && subject < s->subject_count && s->subjects[subject].bucket == s->number;
+    int r = here ? 0 : other_place(s, subject, t, err);
+    if (r == 0)
+        *ret = s->subjects[subject].row;
     return r;
 }
 
@@ -338,6 +381,9 @@ int time_sums_event(struct time_sums *s, const uint32_t *subjects, size_t n, con
 /* In more than one bucket, or in one that its row is not of. */
 static int cover_apart(struct time_sums *s, uint32_t subject, int64_t begin, int64_t end, struct kymo_err *err)
 {
+    int r = subject < s->subject_count ? 0 : add_subjects(s, subject, err);
+    if (r < 0)
+        return r;
     struct subject *mine = &s->subjects[subject];
     begin = begin > mine->covered ? begin : mine->covered;
     mine->covered = end;
@@ -348,34 +394,85 @@ static int cover_apart(struct time_sums *s, uint32_t subject, int64_t begin, int
     return 0;
 }
 
+/* Whether it is done: the span is in the bucket that is looked at, or tells the subject nothing. */
+static inline bool cover_here(struct subject *mine, int64_t number, int64_t begin, int64_t end)
+{
+    int64_t covered = mine->covered;
+    if (end <= covered)
+        return true;
+    if (mine->bucket != number)
+        return false;
+    mine->busy += end - (begin > covered ? begin : covered);
+    mine->covered = end;
+    return true;
+}
+
 int time_sums_cover(struct time_sums *s, const uint32_t *subjects, size_t n, int64_t begin, int64_t end,
                     struct kymo_err *err)
 {
+    const uint32_t *last = subjects + n;
+    if (begin >= end)
+        return 0;
+    if (begin >= s->from && end <= s->until) {
+        struct subject *list = s->subjects;
+        size_t count = s->subject_count;
+        int64_t number = s->number;
+        while (subjects < last && *subjects < count && cover_here(&list[*subjects], number, begin, end))
+            subjects++;
+    }
     int r = 0;
-    for (size_t i = 0; i < n && begin < end && r == 0; i++) {
-        r = subjects[i] < s->subject_count ? 0 : add_subjects(s, subjects[i], err);
-        if (r < 0)
-            break;
-        struct subject *mine = &s->subjects[subjects[i]];
-        if (end <= mine->covered)
-            continue;
-        if (mine->bucket == s->number && begin >= s->from && end <= s->until) {
-            mine->busy += end - (begin > mine->covered ? begin : mine->covered);
-            mine->covered = end;
-        } else {
-            r = cover_apart(s, subjects[i], begin, end, err);
-        }
+    for (; subjects < last && r == 0; subjects++) {
+        bool done = *subjects < s->subject_count && end <= s->subjects[*subjects].covered;
+        r = done ? 0 : cover_apart(s, *subjects, begin, end, err);
     }
     return r;
 }
 
-/* All rows, by subject, then by bucket. */
-static void list_rows(const struct time_sums *s, uint32_t *list)
+int time_sums_group(struct time_sums *s, uint32_t group, const uint32_t subjects[TIME_SUMS_GROUP], struct kymo_err *err)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < s->subject_count; i++)
-        for (uint32_t row = s->subjects[i].first; row != NO_ROW; row = s->links[row].after)
-            list[n++] = row;
+    void *list = s->groups;
+    int r = kymo_grow(&list, &s->group_cap, (size_t)group + 1, SUBJECTS_MAX, sizeof *s->groups);
+    if (r < 0)
+        return kymo_err_set(err, r, "no memory for sums of %u groups", group);
+    s->groups = list;
+    for (; s->group_count <= group; s->group_count++)
+        s->groups[s->group_count] = (struct group){.bucket = NONE, .first = INT64_MAX, .last = INT64_MIN};
+    settle_group(s, &s->groups[group]);
+    memcpy(s->groups[group].subjects, subjects, sizeof s->groups[group].subjects);
+    return 0;
+}
+
+/* The first in a bucket, or one that ends in another. */
+static int begin_group(struct time_sums *s, struct group *g, const struct time_sums_event *e, struct kymo_err *err)
+{
+    if (g->bucket != s->number)
+        settle_group(s, g);
+    int r = time_sums_event(s, g->subjects, TIME_SUMS_COUNTED, e, err);
+    look_at(s, e->start);
+    if (r == 0)
+        g->bucket = s->number;
+    return r;
+}
+
+int time_sums_group_event(struct time_sums *s, uint32_t group, int64_t start, int64_t end, uint64_t bytes,
+                          struct kymo_err *err)
+{
+    struct group *g = &s->groups[group];
+    look_at(s, start);
+    if (g->bucket != s->number || end > s->until) {
+        const struct time_sums_event e = {.start = start, .begin = start, .end = end, .bytes = bytes};
+        int r = begin_group(s, g, &e, err);
+        return r < 0 ? r : time_sums_cover(s, g->subjects, TIME_SUMS_GROUP, start, end, err);
+    }
+    g->count++;
+    g->bytes += bytes;
+    g->time += end - start;
+    g->first = start < g->first ? start : g->first;
+    g->last = end > g->last ? end : g->last;
+    bool done = start < end;
+    for (size_t i = 0; i < TIME_SUMS_GROUP && done; i++)
+        done = cover_here(&s->subjects[g->subjects[i]], g->bucket, start, end);
+    return done ? 0 : time_sums_cover(s, g->subjects, TIME_SUMS_GROUP, start, end, err);
 }
 
 /* Moves the list to another by digits, those of equal digits in the order that they have. */
@@ -393,43 +490,48 @@ static void distribute(const uint32_t *list, const uint16_t *digits, size_t n, u
         to[at[digits[i]]++] = list[i];
 }
 
-/* By rank, then by bucket, then by subject. Returns which of the two lists has the order. */
-static uint32_t *order_rows(const struct time_sums *s, const uint8_t *rank, uint32_t *list, uint32_t *other,
-                            uint16_t *digits)
+/* Of subjects of a rank, in order of bucket, then of subject: puts rows into a list, and returns how many. The list and
+ * the digits have room for all rows, and other, too. */
+static size_t order_rank(const struct time_sums *s, const uint8_t *ranks, uint8_t rank, const int64_t *range,
+                         uint32_t *list, uint32_t *other, uint16_t *digits)
 {
-    int64_t least = INT64_MAX, most = INT64_MIN;
-    for (size_t i = 0; i < s->n; i++) {
-        least = s->links[i].row.bucket < least ? s->links[i].row.bucket : least;
-        most = s->links[i].row.bucket > most ? s->links[i].row.bucket : most;
-    }
-    list_rows(s, list);
-    bool ranks = false;
-    for (unsigned shift = 0; !ranks; shift += DIGIT_BITS) {
-        ranks = shift >= 64 || ((uint64_t)most - (uint64_t)least) >> shift == 0;
-        for (size_t i = 0; i < s->n; i++) {
-            const struct time_sums_row *row = &s->links[list[i]].row;
-            uint64_t digit = ranks ? rank[row->subject] : ((uint64_t)row->bucket - (uint64_t)least) >> shift;
-            digits[i] = (uint16_t)(digit & (DIGITS - 1));
+    size_t n = 0;
+    uint64_t least = (uint64_t)range[0], most = (uint64_t)range[1];
+    for (size_t i = 0; i < s->subject_count; i++)
+        for (uint32_t row = ranks[i] == rank ? s->subjects[i].first : NO_ROW; row != NO_ROW;
+             row = s->links[row].after) {
+            digits[n] = (uint16_t)(((uint64_t)s->links[row].row.bucket - least) & (DIGITS - 1));
+            list[n++] = row;
         }
-        distribute(list, digits, s->n, other);
-        uint32_t *swap = list;
-        list = other;
-        other = swap;
+    for (unsigned shift = 0; shift == 0 || (shift < 64 && (most - least) >> shift); shift += DIGIT_BITS) {
+        for (size_t i = 0; i < n && shift; i++)
+            digits[i] = (uint16_t)(((uint64_t)s->links[list[i]].row.bucket - least) >> shift & (DIGITS - 1));
+        distribute(list, digits, n, other);
+        memcpy(list, other, n * sizeof *list);
     }
-    return list;
+    return n;
 }
 
 int time_sums_rows(struct time_sums *s, const uint8_t *rank, time_sums_sink sink, void *ctx, struct kymo_err *err)
 {
-    for (size_t i = 0; i < s->subject_count; i++)
-        settle(s, &s->subjects[i]);
-    uint32_t *lists KYMO_FREE = KYMO_NEW_ARRAY(uint32_t, 2 * s->n + 1);
+    settle_all(s);
+    uint32_t *list KYMO_FREE = KYMO_NEW_ARRAY(uint32_t, s->n + 1);
+    uint32_t *other KYMO_FREE = KYMO_NEW_ARRAY(uint32_t, s->n + 1);
     uint16_t *digits KYMO_FREE = KYMO_NEW_ARRAY(uint16_t, s->n + 1);
-    if (!lists || !digits)
+    if (!list || !other || !digits)
         return kymo_err_set(err, -ENOMEM, "no memory for %zu sums", s->n);
-    const uint32_t *list = order_rows(s, rank, lists, lists + s->n, digits);
+    int64_t range[2] = {INT64_MAX, INT64_MIN};
+    for (size_t i = 0; i < s->n; i++) {
+        range[0] = s->links[i].row.bucket < range[0] ? s->links[i].row.bucket : range[0];
+        range[1] = s->links[i].row.bucket > range[1] ? s->links[i].row.bucket : range[1];
+    }
     int r = 0;
-    for (size_t i = 0; i < s->n && r == 0; i++)
-        r = sink(ctx, &s->links[list[i]].row, s->work ? &s->work[list[i]] : NULL, err);
+    for (unsigned k = 0; k <= UINT8_MAX && r == 0; k++) {
+        size_t n = s->n && memchr(rank, (int)k, s->subject_count)
+                       ? order_rank(s, rank, (uint8_t)k, range, list, other, digits)
+                       : 0;
+        for (size_t i = 0; i < n && r == 0; i++)
+            r = sink(ctx, &s->links[list[i]].row, s->work ? &s->work[list[i]] : NULL, err);
+    }
     return r;
 }

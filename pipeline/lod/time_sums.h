@@ -56,6 +56,16 @@ int time_sums_event(struct time_sums *s, const uint32_t *subjects, size_t n, con
  * of begin. */
 int time_sums_cover(struct time_sums *s, const uint32_t *subjects, size_t n, int64_t begin, int64_t end,
                     struct kymo_err *err) KYMO_MUST_CHECK;
+/* Subjects that have the same events, which are busy all of their time: all have them, but only the first of them tell
+ * of more than that. */
+#define TIME_SUMS_GROUP 3
+#define TIME_SUMS_COUNTED 2
+/* Groups are numbered from 0. What one had before stays with the subjects that it had then. */
+int time_sums_group(struct time_sums *s, uint32_t group, const uint32_t subjects[TIME_SUMS_GROUP],
+                    struct kymo_err *err) KYMO_MUST_CHECK;
+/* As time_sums_event and time_sums_cover, and cheaper where many events come in one bucket. */
+int time_sums_group_event(struct time_sums *s, uint32_t group, int64_t start, int64_t end, uint64_t bytes,
+                          struct kymo_err *err) KYMO_MUST_CHECK;
 /* rank: of each subject. Rows come by rank, then by bucket, then by subject; work NULL without work. */
 typedef int (*time_sums_sink)(void *ctx, const struct time_sums_row *row, const struct time_sums_work *work,
                               struct kymo_err *err);

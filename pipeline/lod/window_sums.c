@@ -37,16 +37,22 @@ static const struct {
     [WINDOW_OPCODE] = {"opcode", HAS_BUSY},
 };
 
-/* Who has the packets of a hardware queue. */
-enum { PACKETS_ENGINE, PACKETS_QUEUE, PACKETS_EVENTS, PACKETS_DMA = PACKETS_EVENTS, PACKETS_SUBJECTS };
+/* The subjects of a hardware queue's packets are those of the set that its last one was of. */
 struct packets_of {
-    uint32_t set; /* that its last packet was of */
-    uint32_t subjects[PACKETS_SUBJECTS];
+    uint32_t set;
     bool known;
 };
 
 /* Which busy spans an item of the queue stands for. */
 enum { SPAN_ENGINE = 1, SPAN_OTHERS = 2 };
+
+/* Whom an operation makes busy: its engine, track and part of a track, and its nodes of the tree. */
+#define CHAINS 256
+struct chain {
+    uint32_t operation; /* WINDOW_NONE: none */
+    uint32_t n;
+    uint32_t subjects[3 + WINDOW_TREE_MAX];
+};
 
 struct columns {
     int64_t start[BATCH], width[BATCH], count[BATCH], first[BATCH], last[BATCH], time[BATCH], wait[BATCH], busy[BATCH],
@@ -66,6 +72,7 @@ struct table {
     struct packets_of *packets; /* by hardware queue */
     uint32_t *operations;       /* by static row */
     struct time_sums_work *work;
+    struct chain *chains;      /* of operations that were there last, by the low bits of their number */
     struct time_queue *begins; /* instructions whose wait may last beyond the start of the next */
     uint32_t kind_ids[WINDOW_KINDS];
     uint32_t *maps[WINDOW_NAMES], *kind_map; /* by subject, while rows are written */
@@ -200,6 +207,7 @@ static void table_free(void *c)
     kymo_free(t->packets);
     kymo_free(t->operations);
     kymo_free(t->work);
+    kymo_free(t->chains);
     kymo_free(t->batch);
     parquet_writer_discard(t->writer);
     kymo_free(t);
@@ -259,8 +267,11 @@ static int table_open(const struct job *j, void **ret, struct kymo_err *err)
     t->packets = KYMO_NEW_ARRAY(struct packets_of, DMA_PHYS_MAX);
     t->operations = KYMO_NEW_ARRAY(uint32_t, j->statics.count + 1);
     t->work = KYMO_NEW_ARRAY(struct time_sums_work, j->statics.count + 1);
+    t->chains = KYMO_NEW_ARRAY(struct chain, CHAINS);
     t->batch = KYMO_NEW(struct columns);
-    int r = t->packets && t->operations && t->work && t->batch
+    for (size_t i = 0; t->chains && i < CHAINS; i++)
+        t->chains[i].operation = WINDOW_NONE;
+    int r = t->packets && t->operations && t->work && t->chains && t->batch
                 ? open_writer(t, err)
                 : kymo_err_set(err, -ENOMEM, "no memory for the table WindowSums");
     for (int g = 0; g < GROUPS && r == 0; g++)
@@ -278,12 +289,14 @@ static int table_open(const struct job *j, void **ret, struct kymo_err *err)
 
 static int find_packets(struct table *t, struct packets_of *p, uint32_t phys, uint32_t set, struct kymo_err *err)
 {
+    uint32_t subjects[TIME_SUMS_GROUP] = {0};
+    subjects[TIME_SUMS_COUNTED] = t->dma;
     p->set = set;
     p->known = true;
-    p->subjects[PACKETS_DMA] = t->dma;
-    int r = window_subjects_packets(t->subjects, WINDOW_DMA_ENGINE, phys, set, &p->subjects[PACKETS_ENGINE], err);
-    return r < 0 ? r
-                 : window_subjects_packets(t->subjects, WINDOW_DMA_QUEUE, phys, set, &p->subjects[PACKETS_QUEUE], err);
+    int r = window_subjects_packets(t->subjects, WINDOW_DMA_ENGINE, phys, set, &subjects[0], err);
+    if (r == 0)
+        r = window_subjects_packets(t->subjects, WINDOW_DMA_QUEUE, phys, set, &subjects[1], err);
+    return r < 0 ? r : time_sums_group(t->sums[GROUP_PACKETS], phys, subjects, err);
 }
 
 /* An event that is busy all of its time. */
@@ -300,15 +313,11 @@ static int take_packets(void *c, const struct consumer_packet *rows, size_t n, s
     int r = 0;
     for (size_t i = 0; i < n && r == 0; i++) {
         const struct dma_packet_row *row = &rows[i].row;
-        const struct time_sums_event e = {
-            .start = row->start, .begin = row->start, .end = row->end, .bytes = row->bytes};
         struct packets_of *p = &t->packets[row->phys];
         if (!p->known || p->set != rows[i].flow.set)
             r = find_packets(t, p, row->phys, rows[i].flow.set, err);
         if (r == 0)
-            r = time_sums_event(s, p->subjects, PACKETS_EVENTS, &e, err);
-        if (r == 0)
-            r = time_sums_cover(s, p->subjects, PACKETS_SUBJECTS, e.start, e.end, err);
+            r = time_sums_group_event(s, row->phys, row->start, row->end, row->bytes, err);
     }
     return r;
 }
@@ -345,21 +354,27 @@ static int take_host(void *c, const struct consumer_host_transfer *rows, size_t 
     return r;
 }
 
+static const struct chain *chain_of(struct table *t, uint32_t operation)
+{
+    struct chain *c = &t->chains[operation % CHAINS];
+    if (c->operation == operation)
+        return c;
+    const struct window_subject *o = window_subjects_at(t->subjects, operation);
+    const uint32_t tracks[] = {o->engine, o->track, o->split};
+    memcpy(c->subjects, tracks, sizeof tracks);
+    c->n = 3 + (uint32_t)window_subjects_above(t->subjects, o, c->subjects + 3);
+    c->operation = operation;
+    return c;
+}
+
 /* What it is busy with, from when its wait is over: the engine by all that is known of the wait, the others by what
  * Instruction says of it. */
 static int cover(struct table *t, const struct time_item *item, struct kymo_err *err)
 {
-    const struct window_subject *o = window_subjects_at(t->subjects, t->operations[item->tag]);
-    uint32_t list[3 + WINDOW_TREE_MAX];
-    size_t n = 0;
-    if (item->b & SPAN_ENGINE)
-        list[n++] = o->engine;
-    if (item->b & SPAN_OTHERS) {
-        list[n++] = o->track;
-        list[n++] = o->split;
-        n += window_subjects_above(t->subjects, o, list + n);
-    }
-    return time_sums_cover(t->sums[GROUP_INSTRUCTIONS], list, n, item->at, (int64_t)item->a, err);
+    const struct chain *c = chain_of(t, t->operations[item->tag]);
+    size_t first = item->b & SPAN_ENGINE ? 0 : 1, end = item->b & SPAN_OTHERS ? c->n : 1;
+    return time_sums_cover(t->sums[GROUP_INSTRUCTIONS], c->subjects + first, end - first, item->at, (int64_t)item->a,
+                           err);
 }
 
 static int cover_until(struct table *t, int64_t until, struct kymo_err *err)
