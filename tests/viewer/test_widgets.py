@@ -253,8 +253,8 @@ def test_the_overall_summary_has_categories_that_fold(full, tables):
 
 def test_box_selection_by_button_and_drag_and_escape(full):
     full.open("attention", **{"from": 100000, "to": 500000})
-    widget = full.add_widget("Box Selection Summary")
-    full.page.evaluate("scrollTo(0, 0)")
+    widget = full.widget("Box Selection Summary")
+    assert widget.count() == 0, "it comes with the first box"
     full.page.locator(".timeline").get_by_role("button", name="Box selection").click()
     start, end = full.y("instruction:Vector(nc0)"), full.y("instruction:GpSimd(nc0)")
     full.page.mouse.move(full.x(200000), start)

@@ -59,16 +59,20 @@ function useLink(open: Open | null, layouts: Layouts): void {
   }, [open, layouts]);
 }
 
-/** A wish to see a source line needs somewhere to see it. */
-function useCodeViewer(open: Open | null, layouts: Layouts): void {
+/** A wish to see a source line, or what a box holds, needs somewhere to see it. */
+function useWanted(open: Open | null, layouts: Layouts): void {
   useEffect(() => {
     if (!open) return;
-    const { size } = WIDGET_BY_TYPE.get("code")!;
-    const show = () => {
-      const is = layouts.items.value.some((item) => item.type === "code");
-      if (!is) layouts.items.update((items) => added(items, "code", size));
+    const show = (type: "code" | "box") => {
+      const is = layouts.items.value.some((item) => item.type === type);
+      if (!is) layouts.items.update((items) => added(items, type, WIDGET_BY_TYPE.get(type)!.size));
     };
-    const ends = [open.profile.toSource.watch(show), open.profile.place.watch((place) => place && show())];
+    const { profile } = open;
+    const ends = [
+      profile.toSource.watch(() => show("code")),
+      profile.place.watch((place) => place && show("code")),
+      profile.box.watch((box) => box && show("box")),
+    ];
     return () => {
       for (const end of ends) end();
     };
@@ -210,7 +214,7 @@ export function ProfilePage({ link }: { link: Link }) {
   const [layouts] = useState(() => new Layouts());
   const { open, error } = useProfile(link, layouts);
   useLink(open, layouts);
-  useCodeViewer(open, layouts);
+  useWanted(open, layouts);
   useEffect(() => {
     document.title = `${link.profile} – kymo`;
   }, [link.profile]);

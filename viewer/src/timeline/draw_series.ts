@@ -73,13 +73,13 @@ export function drawSeries(context: CanvasRenderingContext2D, scene: Scene, plac
   context.font = FONT;
   context.textBaseline = "top";
   context.textAlign = "right";
+  const text = valueText(top, track.unit);
   // Readable also where the line runs through it.
-  context.strokeStyle = scene.theme.row;
-  context.lineWidth = 4;
-  context.lineJoin = "round";
-  context.strokeText(valueText(top, track.unit), scene.width - 5, placed.top + 3);
+  const wide = context.measureText(text).width;
+  context.fillStyle = scene.theme.row;
+  context.fillRect(scene.width - 7 - wide, placed.top + 1, wide + 4, 14);
   context.fillStyle = scene.theme.muted;
-  context.fillText(valueText(top, track.unit), scene.width - 5, placed.top + 3);
+  context.fillText(text, scene.width - 5, placed.top + 3);
   context.textAlign = "left";
 }
 

@@ -100,7 +100,7 @@ function Row({ profile, hit, index }: { profile: Profile; hit: SearchHit; index:
         <button type="button" class="plain" title="Show its details" onClick={() => void profile.showHit(index, false)}>
           {hit.label || `${hit.table} ${hit.id}`}
         </button>
-        {hit.value && <small class="muted"> {hit.value}</small>}
+        {hit.value && hit.value !== hit.label && <small class="muted"> {hit.value}</small>}
       </td>
       <td>{hit.track?.replace(/^[a-z_]+:/, "") ?? hit.engine ?? ""}</td>
       <td class="number">{timeText(hit.start_ts)}</td>
