@@ -9,7 +9,9 @@
 #include "base/le.h"
 #include "formats/parquet/parquet_rle.h"
 
-#define OUT_GOAL ((size_t)1 << 20)
+/* What is written whole and aligned costs the kernel half of what else does (pipeline/spill has the same). */
+#define PIECE ((size_t)64 << 10)
+#define OUT_GOAL ((size_t)256 << 10)
 /* Longer pages go to the file from where they are: the copy would cost more than the call. */
 #define DIRECT_MIN ((size_t)32 << 10)
 #define OUT_MAX ((size_t)3 << 30)
@@ -41,14 +43,22 @@ void parquet_file_done(struct parquet_file *f)
     parquet_file_init(f, f->table);
 }
 
-static int flush(struct parquet_file *f, struct kymo_err *err)
+/* The first n bytes of what is not written yet. */
+static int write_out(struct parquet_file *f, size_t n, struct kymo_err *err)
 {
-    int rc = kymo_file_pwrite_all(f->fd, f->out.data, f->out.len, f->offset, f->path, err);
+    int rc = kymo_file_pwrite_all(f->fd, f->out.data, n, f->offset, f->path, err);
     if (rc < 0)
         return rc;
-    f->offset += f->out.len;
-    kymo_buf_reset(&f->out);
+    f->offset += n;
+    f->out.len -= n;
+    memmove(f->out.data, f->out.data + n, f->out.len);
     return 0;
+}
+
+/* Leaves what does not fill a piece, so that the next one begins where a piece does. */
+static int write_pieces(struct parquet_file *f, struct kymo_err *err)
+{
+    return f->out.len < OUT_GOAL ? 0 : write_out(f, f->out.len - f->out.len % PIECE, err);
 }
 
 static uint64_t position(const struct parquet_file *f)
@@ -138,14 +148,21 @@ static int null_body(const struct parquet_chunk *c, struct parquet_work *w, uint
 
 static int put_body(struct parquet_file *f, const uint8_t *body, size_t len, struct kymo_err *err)
 {
-    if (len < DIRECT_MIN)
-        return kymo_buf_append(&f->out, body, len);
-    int rc = flush(f, err);
+    size_t gap = (PIECE - f->out.len % PIECE) % PIECE;
+    if (len < DIRECT_MIN || len < gap + PIECE) {
+        int rc = kymo_buf_append(&f->out, body, len);
+        return rc < 0 ? rc : write_pieces(f, err);
+    }
+    size_t whole = (len - gap) / PIECE * PIECE, rest = len - gap - whole;
+    int rc = kymo_buf_append(&f->out, body, gap);
     if (rc == 0)
-        rc = kymo_file_pwrite_all(f->fd, body, len, f->offset, f->path, err);
+        rc = write_out(f, f->out.len, err);
     if (rc == 0)
-        f->offset += len;
-    return rc;
+        rc = kymo_file_pwrite_all(f->fd, body + gap, whole, f->offset, f->path, err);
+    if (rc < 0)
+        return rc;
+    f->offset += whole;
+    return kymo_buf_append(&f->out, body + gap + whole, rest);
 }
 
 static int put_page(struct parquet_file *f, const struct parquet_chunk *c, const struct parquet_page *p,
@@ -247,8 +264,7 @@ int parquet_file_group(struct parquet_file *f, struct parquet_chunk *chunks, uin
         if (rc < 0)
             return kymo_err_set(err, rc, "%s: column %s: %s", f->path, chunks[i].column->name,
                                 why.code < 0 ? why.text : "cannot make its pages");
-        if (f->out.len >= OUT_GOAL)
-            rc = flush(f, err);
+        rc = write_pieces(f, err);
         if (rc < 0)
             return rc;
         parquet_chunk_reset(&chunks[i]);
@@ -293,7 +309,7 @@ int parquet_file_finish(struct parquet_file *f, char *const *kv, struct kymo_err
 
     if (rc < 0)
         return kymo_err_set(err, rc, "%s: cannot make the footer", f->path);
-    rc = flush(f, err);
+    rc = write_out(f, f->out.len, err);
     if (rc == 0)
         rc = kymo_file_sync(f->fd, f->path, err);
     if (rc == 0)
