@@ -212,6 +212,19 @@ int raw_store_remove(struct raw_store *s, const char *id, struct kymo_err *err)
     return r < 0 ? r : kymo_file_remove_tree(place, err);
 }
 
+int raw_store_take_away(struct raw_store *s, const char *id, const char *to, struct kymo_err *err)
+{
+    if (!manifest_is_id(id))
+        return kymo_err_set(err, -EINVAL, "\"%.64s\" is no capture id", id);
+    char *published KYMO_FREE = kymo_asprintf("%s/%s", s->captures, id);
+    if (!published)
+        return raw_no_memory(err);
+    if (!raw_exists(published))
+        return kymo_err_set(err, -ENOENT, "there is no capture %s", id);
+    int r = kymo_file_rename(published, to, err);
+    return r < 0 ? r : kymo_file_sync_dir(s->captures, err);
+}
+
 int raw_check_room(const struct raw_store *s, uint64_t need, struct kymo_err *err)
 {
     struct statvfs v;

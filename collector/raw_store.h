@@ -73,6 +73,9 @@ uint64_t raw_store_need(const struct raw_store *s, const Kymo__Manifest__Capture
  */
 int raw_store_remove(struct raw_store *s, const char *id, struct kymo_err *err) KYMO_MUST_CHECK;
 
+/* The same, but its directory is renamed to this one and is the caller's to remove. -ENOENT: there is none. */
+int raw_store_take_away(struct raw_store *s, const char *id, const char *to, struct kymo_err *err) KYMO_MUST_CHECK;
+
 /* Gives up what was received of a capture; never touches published ones. */
 int raw_store_discard(struct raw_store *s, const char *id, struct kymo_err *err) KYMO_MUST_CHECK;
 

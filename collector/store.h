@@ -9,6 +9,7 @@
 #include "collector/incoming.h"
 #include "collector/raw_store.h"
 
+#define STORE_CLEAR_STEP (256ull << 20) /* bytes of a file that one step of store_clear gives back to the disk */
 #define STORE_RESERVE_BYTES (64u << 20) /* of the file system, kept from received data */
 
 struct work_queue;
@@ -33,10 +34,13 @@ struct store *store_free(struct store *s);
  * Removes a profile for good: its tables, its rows in the fleet's tables, and with the last profile of a capture the
  * capture's files too, but for NEFFs. user: who asks. -EALREADY: it is pinned, or being made. -EPERM: somebody else
  * uploaded it. -EBUSY: rows for the fleet are being made of it; again in a moment. A crash leaves a profile without
- * tables, which can be removed again. q: the queue of this store; NULL: there is none.
+ * tables, which can be removed again. q: the queue of this store; NULL: there is none. *ret_left: a directory that
+ * nobody needs any more, for store_clear, as fresh memory; NULL: none. Should nobody clear it, the next start does.
  */
-int store_remove(struct store *s, const struct work_queue *q, const char *profile, const char *user,
+int store_remove(struct store *s, const struct work_queue *q, const char *profile, const char *user, char **ret_left,
                  struct kymo_err *err) KYMO_MUST_CHECK;
+/* Removes a directory with all in it for about so long, big files in steps. 1: there is more. 0: it is gone. */
+int store_clear(const char *path, unsigned ms, struct kymo_err *err) KYMO_MUST_CHECK;
 
 /* A capture has all its files: publishes it, adds it to the catalogue, queues its profiles. */
 int store_commit(struct store *s, struct raw_capture *c, struct kymo_err *err) KYMO_MUST_CHECK;

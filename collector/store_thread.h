@@ -43,6 +43,7 @@ struct store_thread_config {
 /* Opens the store, on its thread, and waits for it: errors as store_open and work_queue_open have them. */
 int store_thread_new(const struct store_thread_config *config, struct store_thread **ret,
                      struct kymo_err *err) KYMO_MUST_CHECK;
+/* Also for jobs of the store's thread, while it is not being stopped: one that posts itself is not over. */
 void store_thread_post(struct store_thread *t, struct store_job *j);
 /* Ends its children, runs what is posted, then config->ended. Nothing may be posted afterwards. */
 void store_thread_stop(struct store_thread *t);

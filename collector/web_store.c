@@ -77,16 +77,54 @@ struct change_job {
     struct kymo_err err;
 };
 
+#define CLEAR_MS 50 /* of the store's thread, until others have theirs */
+
+/* Files of a capture that was removed. Posts itself until they are gone; what a stop leaves goes at the next start. */
+struct clear_job {
+    struct store_job job; /* first */
+    char *path;
+};
+
+static bool clear_run(struct store_job *job, struct store_thread *t)
+{
+    struct clear_job *j = (struct clear_job *)job;
+    if (store_thread_is_stopping(t) || store_clear(j->path, CLEAR_MS, NULL) <= 0)
+        return true;
+    store_thread_post(t, &j->job);
+    return false;
+}
+
+static void clear_done(struct store_job *job)
+{
+    struct clear_job *j = (struct clear_job *)job;
+    kymo_free(j->path);
+    kymo_free(j);
+}
+
+/* Takes path; NULL is fine. */
+static void clear_later(struct store_thread *t, char *path)
+{
+    struct clear_job *j = path ? KYMO_NEW(struct clear_job) : NULL;
+    if (!j) {
+        kymo_free(path);
+        return;
+    }
+    *j = (struct clear_job){.job = {.run = clear_run, .done = clear_done}, .path = path};
+    store_thread_post(t, &j->job);
+}
+
 static bool change_run(struct store_job *job, struct store_thread *t)
 {
     struct change_job *j = (struct change_job *)job;
     struct store *s = store_thread_store(t);
+    char *left = NULL;
     if (store_thread_is_stopping(t))
         j->r = kymo_err_set(&j->err, -EBUSY, "the collector is being stopped");
     else if (j->pins)
         j->r = catalog_pin(s->catalog, j->name, j->pinned, &j->err);
     else
-        j->r = store_remove(s, store_thread_work(t), j->name, j->user, &j->err);
+        j->r = store_remove(s, store_thread_work(t), j->name, j->user, &left, &j->err);
+    clear_later(t, left);
     return true;
 }
 

@@ -294,7 +294,7 @@ static void leaves_no_rows_of_what_is_removed(void **state)
 {
     (void)state;
     static const char *const scripts[] = {TABLE DONE};
-    char path[96], go[96];
+    char path[96], go[96], *left KYMO_FREE = NULL;
     struct work_queue *q;
     struct store *s = open_store();
     struct kymo_err err = {0};
@@ -312,20 +312,41 @@ static void leaves_no_rows_of_what_is_removed(void **state)
         assert_true(work_queue_turn(q, NULL) > 0);
         work_queue_wait(q, 100);
     }
-    assert_int_equal(store_remove(s, q, PREFIX "0", "local", NULL), -EBUSY);
+    assert_int_equal(store_remove(s, q, PREFIX "0", "local", &left, NULL), -EBUSY);
     assert_int_equal(catalog_queue(s->catalog, PREFIX "0", NULL), 0);
     while (strcmp(profile(s, 0).fleet, "waiting") != 0 || profile(s, 0).state != CATALOG_READY) {
         assert_true(work_queue_turn(q, NULL) > 0);
         work_queue_wait(q, 100);
     }
     assert_true(work_queue_has(q, PREFIX "0"));
-    assert_int_equal(store_remove(s, q, PREFIX "0", "local", &err), -EBUSY);
+    assert_int_equal(store_remove(s, q, PREFIX "0", "local", &left, &err), -EBUSY);
     assert_non_null(strstr(err.text, "again in a moment"));
     assert_int_equal(kymo_file_write_atomic(go, "", 0, NULL), 0);
     while (work_queue_turn(q, NULL) > 0)
         work_queue_wait(q, 100);
     assert_true(rows_of_fleet());
-    assert_int_equal(store_remove(s, q, PREFIX "0", "local", NULL), 0);
+    assert_int_equal(store_remove(s, q, PREFIX "0", "local", &left, NULL), 0);
+    assert_string_equal(strrchr(left, '/'), "/removed-capture-cap");
+    /* A file of 600 MiB, another that has a second name, and a folder: a step at a time. */
+    char *big KYMO_FREE = kymo_asprintf("%s/big", left), *linked KYMO_FREE = kymo_asprintf("%s/linked", left);
+    char *folder KYMO_FREE = kymo_asprintf("%s/f/g", left);
+    struct stat st;
+    assert_int_equal(kymo_file_write_atomic(big, "x", 1, NULL), 0);
+    assert_int_equal(truncate(big, 600 << 20), 0);
+    assert_int_equal(link(path, linked), 0);
+    assert_int_equal(kymo_file_mkdirs(folder, NULL), 0);
+    int steps = 1;
+    for (off_t size = 600 << 20; store_clear(left, 0, NULL) == 1; steps++) {
+        assert_true(steps < 100);
+        st.st_size = 0;
+        (void)stat(big, &st);
+        assert_true(st.st_size == size || st.st_size >= size - (off_t)STORE_CLEAR_STEP);
+        size = st.st_size;
+    }
+    assert_true(steps >= 6);
+    assert_true(access(left, F_OK) < 0);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_size, sizeof gather - 1);
     assert_int_equal(work_queue_turn(q, NULL), 0);
     assert_false(rows_of_fleet());
     work_queue_free(q);
