@@ -81,6 +81,7 @@ struct answer {
     int64_t head[HEAD_N], zero, extent, outliers;
     struct op_page page;
     int sort;
+    bool figures;
     json_t *ranks, *operations, *warnings;
 };
 
@@ -242,10 +243,11 @@ static int read_rest(const struct serve_request *q, struct answer *a, struct kym
 static json_t *answer_of(struct answer *a)
 {
     const int64_t *h = a->head;
-    json_t *o =
-        json_pack("{s:o, s:{s:i, s:I}, s:b, s:I, s:I, s:I}", "zero_unix_ns", ranks_zero_json(a->zero), "extent", "from",
-                  0, "to", (json_int_t)a->extent, "one_clock", h[HEAD_CLOCKS] == 1, "total", (json_int_t)h[HEAD_TOTAL],
-                  "page", (json_int_t)a->page.page, "size", (json_int_t)a->page.size);
+    int64_t left = h[HEAD_TOTAL] - a->page.page * a->page.size - (int64_t)json_array_size(a->ranks);
+    json_t *o = json_pack("{s:o, s:{s:i, s:I}, s:b, s:I, s:I, s:I, s:I, s:b}", "zero_unix_ns", ranks_zero_json(a->zero),
+                          "extent", "from", 0, "to", (json_int_t)a->extent, "one_clock", h[HEAD_CLOCKS] == 1, "total",
+                          (json_int_t)h[HEAD_TOTAL], "page", (json_int_t)a->page.page, "size", (json_int_t)a->page.size,
+                          "left_out", (json_int_t)(left > 0 ? left : 0), "figures", a->figures);
     (void)json_object_set_new(o, "collectives", json_integer(h[HEAD_COLLECTIVES]));
     (void)json_object_set_new(o, "counted", json_integer(h[HEAD_COUNTED]));
     (void)json_object_set_new(o, "certain", json_boolean(h[HEAD_BOUNDED] > 0));
@@ -263,6 +265,7 @@ static int run(struct serve_request *q, struct answer *a, struct kymo_err *err)
     const char *text = serve_question_text(serve_question_of(q), "members");
     json_t *dirs = text ? json_loads(text, 0, &why) : NULL;
     int r = ranks_zero(q, &a->zero, err);
+    a->figures = dirs != NULL;
     if (r == 0)
         r = sql_numbers(serve_sql_of(q), head, NULL, 0, a->head, HEAD_N, err);
     a->extent = a->head[HEAD_TO] > a->head[HEAD_END] ? a->head[HEAD_TO] : a->head[HEAD_END];

@@ -85,6 +85,8 @@ def test_orders_and_pages(job, server):
     parent, members = job
     ask = lambda **p: [r["rank"] for r in server.ask(parent, "ranks", members=fleet_job.members_text(members), **p)["ranks"]]
     assert ask(sort="rank") == [0, 1, 2, 3] and ask(sort="rank", page=1, size=3) == [3]
+    left = lambda **p: server.ask(parent, "ranks", size=3, **p)["left_out"]
+    assert [left(page=0), left(page=1), left(page=2)] == [1, 0, 0]
     waits = read(parent, "CollectiveArrival").groupby("profile").wait_ns.sum().sort_values(ascending=False)
     assert [f"train-node7-r{k}" for k in ask(sort="wait")] == list(waits.index)
     for wrong in ({"sort": "x"}, {"size": 257}, {"page": -1}):
@@ -103,7 +105,9 @@ def test_a_member_that_is_gone_costs_its_own_figures(job, server, tmp_path):
     text = json.dumps({members[0].name: str(members[0]), members[1].name: str(bad), members[2].name: str(tmp_path / "none"), members[3].name: "x"})
     rows = {r["rank"]: r for r in server.ask(parent, "ranks", members=text)["ranks"]}
     assert rows[0]["mfu_percent"] > 0 and all(rows[k]["mfu_percent"] is None for k in (1, 2, 3))
-    assert all(r["mfu_percent"] is None for r in server.ask(parent, "ranks")["ranks"])
+    unnamed = server.ask(parent, "ranks")
+    assert all(r["mfu_percent"] is None for r in unnamed["ranks"]) and unnamed["figures"] is False
+    assert server.ask(parent, "ranks", members=text)["figures"] is True
 
 
 def test_skew_is_the_tables(job, server):

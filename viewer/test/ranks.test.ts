@@ -1,7 +1,7 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import type { FleetRow } from "../src/api/fleet";
 import { decodePacked } from "../src/api/packed";
-import type { Rank } from "../src/api/ranks";
+import { type Rank, RanksApi } from "../src/api/ranks";
 import { dayBefore, filtersOf, fleetAddress, rangeOf, readFleet } from "../src/fleet/question";
 import { rangeToCommon, rangeToOwn, rankName, toCommon, toOwn } from "../src/ranks/clock";
 import { laneOf } from "../src/ranks/lanes";
@@ -93,4 +93,24 @@ test("a fleet's days and the filters behind a row", () => {
   expect(rangeOf({ to: "2026-11-30", days: 14 })).toEqual({ from: "2026-11-17", to: "2026-11-30" });
   const row = { key: { job: "train", rank: 1 } } as Pick<FleetRow, "key">;
   expect(filtersOf({ cluster: "west" }, row.key)).toEqual({ cluster: "west", job: "train", rank: "1" });
+});
+
+test("more ranks than the page holds are left out, and told", async () => {
+  const asked: string[] = [];
+  const serve = (total: number) =>
+    vi.stubGlobal("fetch", async (address: string) => {
+      asked.push(address);
+      const page = Number(new URL(address, "http://x").searchParams.get("page") ?? 0);
+      const n = Math.max(Math.min(256, total - page * 256), 0);
+      const ranks = Array.from({ length: n }, (_, i) => rank(`r${page * 256 + i}`, {}));
+      return new Response(JSON.stringify({ total, ranks, left_out: total - page * 256 - n, figures: true }));
+    });
+  serve(5000);
+  const many = await new RanksApi("p").ranks();
+  expect([many.ranks.length, many.left_out, asked.length]).toEqual([4096, 904, 16]);
+  expect(new Set(many.ranks.map(({ profile }) => profile)).size).toBe(4096);
+  serve(300);
+  const few = await new RanksApi("p").ranks();
+  expect([few.ranks.length, few.left_out]).toEqual([300, 0]);
+  vi.unstubAllGlobals();
 });

@@ -45,6 +45,10 @@ export interface RanksAnswer {
   extent: Range;
   one_clock: boolean;
   total: number;
+  /** Members that are not among ranks. */
+  left_out: number;
+  /** Could members be asked for their own figures? There may be too many to name. */
+  figures: boolean;
   collectives: number;
   counted: number;
   certain: boolean;
@@ -121,12 +125,13 @@ export class RanksApi {
     this.base = `api/v1/profiles/${encodeURIComponent(name)}`;
   }
 
-  /** All members, outliers first, the rest by rank. */
+  /** Members, outliers first, the rest by rank: all, or as many as the page can hold. */
   async ranks(signal?: AbortSignal): Promise<RanksAnswer> {
     const answer = await getJson<RanksAnswer>(`${this.base}/ranks`, signal);
     for (let page = 1; page < RANKS_MAX && page * RANKS_PAGE < answer.total; page++) {
       const more = await getJson<RanksAnswer>(`${this.base}/ranks${query({ page })}`, signal);
       answer.ranks.push(...more.ranks);
+      answer.left_out = more.left_out;
     }
     return answer;
   }

@@ -12,7 +12,7 @@ import { RankTimeline } from "../ranks/RankTimeline";
 import { NO_FILTER, SkewList } from "../ranks/SkewList";
 import { ranksAddress, sqlAddress } from "../state/route";
 import { messageOf, useStore } from "../state/store";
-import { timeText } from "../timeline/scale";
+import { groupDigits, timeText } from "../timeline/scale";
 import { ThemeButton } from "../ui/ThemeButton";
 
 const LINK_MS = 300;
@@ -66,11 +66,18 @@ function Findings({ model, onLast }: { model: RanksModel; onLast(rank: Rank): vo
       ))}
       <p class="muted">
         {outliers.length === 0 && "No rank comes last more often than chance would have it. "}
-        {answer.ranks.length} ranks, {answer.collectives} collectives
+        {groupDigits(answer.total)} ranks, {answer.collectives} collectives
         {answer.spread_ns !== null && `, spread ${timeText(answer.spread_ns)} at the most`}
         {answer.one_clock ? ", all on one host's clock" : ", on the clocks of several hosts"}
         {!answer.certain && answer.collectives > 0 && "; how far these are off each other is not known"}.
       </p>
+      {answer.left_out > 0 && (
+        <p class="amber-text" data-left-out={answer.left_out}>
+          {groupDigits(answer.left_out)} of {groupDigits(answer.total)} ranks are left out: outliers are shown, and of
+          the others the first by rank.
+        </p>
+      )}
+      {!answer.figures && <p class="amber-text">There are too many ranks to read the MFU of each.</p>}
       {missing.map((rank) => (
         <p key={rank.profile} class="amber-text">
           {rankName(rank)}: {rank.why}
