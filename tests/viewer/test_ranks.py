@@ -1,8 +1,10 @@
 """Ranks on one clock and the fleet over days: simulated jobs with a slow rank, gathered and published by the product's own programs."""
 
 import datetime
+import json
 import math
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -21,6 +23,19 @@ DAYS = [TODAY - datetime.timedelta(days=back) for back in (0, 3, 8, 11)]
 SLOW = 2
 
 
+MEMBERS = 4200
+
+
+def make_huge(parent, directory):
+    """The parent with more members than the page holds, of which the new have no tables, and each collective thrice."""
+    shutil.copytree(parent, directory)
+    members = table(parent, "Member")
+    more = members.iloc[[0] * (MEMBERS - len(members))].assign(profile=[f"m{k}" for k in range(len(members), MEMBERS)], rank=range(len(members), MEMBERS))
+    pd.concat([members, more]).to_parquet(directory / "Member.parquet")
+    skew = table(parent, "CollectiveSkew")
+    pd.concat([skew.assign(id=skew.id + k * len(skew)) for k in range(3)]).to_parquet(directory / "CollectiveSkew.parquet")
+
+
 def table(directory, name):
     return pd.read_parquet(directory / f"{name}.parquet")
 
@@ -34,6 +49,7 @@ def job(tmp_path_factory):
     many = tmp_path_factory.mktemp("many")
     fleet_job.simulated_job(many, ranks=18, slow="5:8", steps=1, job="wide")
     (many / "profiles").rename(folder / "profiles" / "many")
+    make_huge(parent, folder / "profiles" / "many" / "huge-ranks")
     fleet = folder / "fleet"
     for back, day in enumerate(DAYS):
         for rank in (0, 1):
@@ -322,6 +338,28 @@ def test_many_ranks_are_asked_for_as_they_are_seen(page, base):
     assert len(everything) > len(first) and page.locator("[data-rank='17']").count() == 1
 
 
+def test_ranks_beyond_what_the_page_holds_are_told(page, base):
+    open_ranks(page, base, "huge-ranks")
+    left = page.locator("[data-left-out]")
+    assert left.get_attribute("data-left-out") == str(MEMBERS - 4096) and f"{MEMBERS - 4096} of 4,200 ranks are left out" in left.inner_text().replace("\u2009", ",")
+    assert page.locator(".outlier-card").get_attribute("data-outlier") == str(SLOW)
+
+
+def test_a_page_of_collectives_is_of_its_window(page, base):
+    """Another window begins with the first page of its collectives."""
+    open_ranks(page, base, "huge-ranks")
+    place = page.locator(".ranks-skew .toolbar").last
+    skew = lambda message: "/skew?" in message.url
+    with page.expect_response(skew):
+        page.get_by_label("In view").check()
+    with page.expect_response(lambda answer: skew(answer) and "page=1" in answer.url):
+        page.locator(".ranks-skew").get_by_role("button", name="Next").click()
+    assert place.inner_text().startswith("51 –")
+    with page.expect_request(skew) as asked:
+        page.locator(".ranks-plot canvas.pointer").press("d")
+    assert "page=0" in asked.value.url and place.inner_text().startswith("1 –")
+
+
 def test_no_profile_of_many_ranks(page, base, job):
     page.goto(f"{base}/#/ranks/{job[1][0].name}")
     page.wait_for_selector("p.error")
@@ -393,6 +431,64 @@ def test_who_lost_mfu_stands_first(page, base, job):
     # From the least to the greatest delta; without one, as who came only this week, last.
     deltas = [r.locator("[data-delta]").first.get_attribute("data-delta") for r in got.all()[:-1]]
     assert [float(d) for d in deltas] == sorted(float(d) for d in deltas) and "–" in got.last.locator("td").nth(5).inner_text()
+
+
+def test_typing_and_back(page, base):
+    """What is typed is in the address at once: Back within the debounce is not undone by it, and Forward finds it again."""
+    open_fleet(page, base)
+    page.get_by_role("button", name="Host", exact=True).click()
+    page.wait_for_selector("tr[data-group='node1']")
+    asked = []
+    page.on("request", lambda request: "fleet?" in request.url and asked.append(request.url))
+    box = page.get_by_label("Filter")
+    box.press_sequentially("node9")
+    page.go_back()
+    page.wait_for_timeout(600)
+    assert page.url.endswith("#/fleet?group=host") and box.input_value() == "" and page.locator("tr[data-group]").count() == 3
+    page.go_forward()
+    page.wait_for_function("() => document.querySelectorAll('tr[data-group]').length === 1")
+    assert box.input_value() == "node9" and page.url.endswith("group=host&text=node9")
+    assert not any("text=n&" in url or "text=node&" in url for url in asked)
+    page.wait_for_timeout(1100)
+    box.press("Backspace")  # another burst, another step
+    page.wait_for_function("() => document.querySelectorAll('tr[data-group]').length === 3")
+    page.go_back()
+    page.wait_for_function("() => document.querySelectorAll('tr[data-group]').length === 1")
+    assert box.input_value() == "node9"
+    page.go_back()
+    page.wait_for_function("() => document.querySelectorAll('tr[data-group]').length === 3")
+    page.go_back()
+    page.wait_for_selector("tr[data-group='train']")
+
+
+def test_reading_many_profiles_is_told(context, job, tmp_path):
+    """As rows come the table grows; the page says how many profiles have been read, and of one that cannot be, that it is left out."""
+    path = next((job[2] / "FleetProfile").glob(f"date={TODAY}/cluster=west/part-train-node7-r0.parquet"))
+    seed = json.loads(pd.read_parquet(path).row[0])
+    for k in range(600):
+        day = TODAY - datetime.timedelta(days=k // 200)
+        place = tmp_path / "fleet" / "FleetProfile" / f"date={day}" / "cluster=west"
+        place.mkdir(parents=True, exist_ok=True)
+        row = {**seed, "profile": f"p{k}", "job": f"job{k // 200}"}
+        pd.DataFrame({"profile": [f"p{k}"], "row": [json.dumps(row)]}).to_parquet(place / f"part-p{k}.parquet")
+    (place / "part-bad.parquet").write_bytes(b"PAR1 no table PAR1")
+    work = tmp_path / "server"
+    work.mkdir()
+    process, address = start_view(["--fleet", tmp_path / "fleet", job[0]], work)
+    page = Viewer(context.new_page(), address).page
+    # An impatient page: each answer has one portion.
+    page.route("**/api/v1/fleet?**", lambda route: route.continue_(url=re.sub(r"wait=\d+", "wait=0", route.request.url)))
+    page.add_init_script("""addEventListener('DOMContentLoaded', () => { window.told = []; new MutationObserver(() => {
+        const bar = document.querySelector('.fleet-loading progress');
+        if (bar) window.told.push([bar.value, bar.max, document.querySelectorAll('tr[data-group]').length]);
+    }).observe(document.body, { subtree: true, childList: true, characterData: true, attributes: true }); });""")
+    page.goto(f"{address}/#/fleet")
+    page.wait_for_selector(".fleet-page[aria-busy=false]")
+    told = page.evaluate("() => window.told")
+    assert told and told[0][1] == 601 and told[0][0] < told[-1][0] < 601 and 1 <= told[0][2] < 3
+    assert page.locator(".fleet-loading").count() == 0 and page.locator("tr[data-group]").count() == 3
+    assert "1 profiles are left out" in page.locator(".amber-text").inner_text()
+    stop(process)
 
 
 def test_from_a_row_to_its_profiles(page, base, job):

@@ -36,6 +36,9 @@ export interface FleetAnswer {
   last_day: string | null;
   profiles: number;
   files: number;
+  /** How many profiles of these days have been read; null: all. */
+  loading: { read: number; of: number } | null;
+  unreadable: number;
   total: number;
   page: number;
   size: number;

@@ -10,6 +10,7 @@ import { type FleetQuestion, filtersOf, fleetAddress, GROUP_NAMES, rangeOf } fro
 import { Sparkline } from "./Sparkline";
 
 const PROFILES = 20;
+const WAIT_MS = 1000;
 
 function percent(value: number | null | undefined): string {
   return value === null || value === undefined ? "–" : `${value.toPrecision(3)} %`;
@@ -94,7 +95,14 @@ function useProfilesOf(question: FleetQuestion, row: FleetRow, sort: string, pag
   const [error, setError] = useState<string | null>(null);
   useEffect(() => {
     const abort = new AbortController();
-    const params = { ...rangeOf(question), ...filtersOf(question.filters, row.key), sort, page, size: PROFILES };
+    const params = {
+      ...rangeOf(question),
+      ...filtersOf(question.filters, row.key),
+      sort,
+      page,
+      size: PROFILES,
+      wait: WAIT_MS,
+    };
     fleetProfiles(params, abort.signal)
       .then(setAnswer)
       .catch((why: unknown) => !isAbort(why) && setError(messageOf(why)));

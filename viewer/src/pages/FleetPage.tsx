@@ -1,6 +1,6 @@
 // Which jobs, hosts, ranks lost MFU this week.
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError, isAbort } from "../api/client";
 import { type FleetAnswer, fleet, GROUPS, type Group } from "../api/fleet";
 import { FleetTable } from "../fleet/FleetTable";
@@ -14,39 +14,63 @@ import {
   SPANS,
   today,
 } from "../fleet/question";
+import { readRoute } from "../state/route";
 import { messageOf } from "../state/store";
 import { groupDigits } from "../timeline/scale";
 import { ThemeButton } from "../ui/ThemeButton";
 
 const SIZE = 50;
 const TYPING_MS = 250;
+/** A pause in typing after which Back leads to what was typed before it. */
+const BURST_MS = 1000;
+/** What has been read by then is shown, and it is asked again: soon at first, so that there is something to see. */
+const WAITS_MS = [200, 1000];
+
+function withoutText({ filters, ...rest }: FleetQuestion): string {
+  return JSON.stringify([rest, { ...filters, text: "" }]);
+}
+
+function reasonOf(why: unknown): string {
+  const none = why instanceof ApiError && (why.status === 404 || why.status === 501);
+  return none
+    ? "This server has no tables of a fleet: a collector makes them, and kymo view takes --fleet."
+    : messageOf(why);
+}
 
 function useFleet(question: FleetQuestion): { answer: FleetAnswer | null; busy: boolean; error: string | null } {
   const [answer, setAnswer] = useState<FleetAnswer | null>(null);
   const [error, setError] = useState<string | null>(null);
   const [busy, setBusy] = useState(true);
+  const before = useRef("");
   const key = JSON.stringify(question);
   useEffect(() => {
     const abort = new AbortController();
     const { group, sort, page, filters } = question;
-    setBusy(true);
-    fleet({ ...rangeOf(question), group, sort, page, size: SIZE, ...filters }, abort.signal)
-      .then((value) => {
+    const params = { ...rangeOf(question), group, sort, page, size: SIZE, ...filters };
+    const ask = async () => {
+      for (let i = 0, more = true; more; i = 1) {
+        const value = await fleet({ ...params, wait: WAITS_MS[i]! }, abort.signal);
         setAnswer(value);
         setError(null);
-        setBusy(false);
-      })
-      .catch((why: unknown) => {
+        more = Boolean(value.loading);
+      }
+      setBusy(false);
+    };
+    const start = () =>
+      ask().catch((why: unknown) => {
         if (isAbort(why)) return;
-        const none = why instanceof ApiError && (why.status === 404 || why.status === 501);
-        setError(
-          none
-            ? "This server has no tables of a fleet: a collector makes them, and kymo view takes --fleet."
-            : messageOf(why),
-        );
+        setError(reasonOf(why));
         setBusy(false);
       });
-    return () => abort.abort();
+    setBusy(true);
+    // While somebody types, only the address follows each key.
+    const typed = before.current === withoutText(question);
+    before.current = withoutText(question);
+    const timer = setTimeout(start, typed ? TYPING_MS : 0);
+    return () => {
+      clearTimeout(timer);
+      abort.abort();
+    };
   }, [key]);
   return { answer, busy, error };
 }
@@ -98,24 +122,43 @@ function Choice({ question, onChange }: Change) {
   );
 }
 
-function Search({ question, onChange }: Change) {
-  const [text, setText] = useState(question.filters.text ?? "");
-  useEffect(() => {
-    if (text === (question.filters.text ?? "")) return;
-    const timer = setTimeout(
-      () => onChange({ ...question, page: 0, filters: { ...question.filters, text } }),
-      TYPING_MS,
-    );
-    return () => clearTimeout(timer);
-  }, [text]);
+/** The text stands in the address from the first key on, so that Back and Forward lose nothing; a burst is one step. */
+function Search({ question }: { question: FleetQuestion }) {
+  const burst = useRef({ address: "", at: 0 });
+  const type = (text: string) => {
+    const now = readRoute(location.hash);
+    const of = now.page === "fleet" ? now.question : question;
+    const address = fleetAddress({ ...of, page: 0, filters: { ...of.filters, text } });
+    const { at, address: last } = burst.current;
+    burst.current = { address, at: performance.now() };
+    if (last === location.hash && burst.current.at - at < BURST_MS) location.replace(address);
+    else location.hash = address;
+  };
   return (
     <input
       type="search"
       placeholder="Filter by profile, job, host, cluster"
       aria-label="Filter"
-      value={text}
-      onInput={(e) => setText(e.currentTarget.value)}
+      value={question.filters.text ?? ""}
+      onInput={(e) => type(e.currentTarget.value)}
     />
+  );
+}
+
+function Progress({ answer }: { answer: FleetAnswer }) {
+  const { loading, unreadable } = answer;
+  return (
+    <>
+      {loading && (
+        <p class="muted fleet-loading" role="status">
+          <progress value={loading.read} max={loading.of} aria-label="Profiles that have been read" /> Reading profiles,
+          the newest days first: {groupDigits(loading.read)} of {groupDigits(loading.of)}
+        </p>
+      )}
+      {unreadable > 0 && (
+        <p class="amber-text">{groupDigits(unreadable)} profiles are left out: their files cannot be read.</p>
+      )}
+    </>
   );
 }
 
@@ -201,11 +244,12 @@ export function FleetPage({ question }: { question: FleetQuestion }) {
       <main class="fleet-page" aria-busy={busy}>
         <div class="toolbar">
           <Choice question={question} onChange={change} />
-          <Search question={question} onChange={change} />
+          <Search question={question} />
           <Chips question={question} onChange={change} />
         </div>
         {error && <p class="error">{error}</p>}
-        {!error && answer && answer.rows.length === 0 && (
+        {!error && answer && <Progress answer={answer} />}
+        {!error && answer && answer.rows.length === 0 && !answer.loading && (
           <Empty answer={answer} question={question} onChange={change} />
         )}
         {!error && answer && answer.rows.length > 0 && (

@@ -1,8 +1,9 @@
 // Collectives with the spread of their arrivals: sorted, filtered, and a click away from the place where they are.
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { isAbort } from "../api/client";
 import { SKEW_PAGE, type Skew, type SkewAnswer } from "../api/ranks";
+import type { Range } from "../api/types";
 import { messageOf, useStore } from "../state/store";
 import { groupDigits, timeText } from "../timeline/scale";
 import { rankName } from "./clock";
@@ -27,12 +28,23 @@ interface Filter {
 
 export const NO_FILTER: Filter = { operation: "", last: "", significant: false, inView: false };
 
-function useSkew(model: RanksModel, filter: Filter, sort: string, page: number) {
+interface Asked {
+  filter: Filter;
+  sort: string;
+  window: Range | null;
+}
+
+/** The page of what is asked for: another question begins with its first. */
+function usePage(asked: Asked): [number, (page: number) => void] {
+  const [chosen, setChosen] = useState<{ page: number; asked: Asked | null }>({ page: 0, asked: null });
+  return [chosen.asked === asked ? chosen.page : 0, (page) => setChosen({ page, asked })];
+}
+
+function useSkew(model: RanksModel, asked: Asked, page: number) {
   const [answer, setAnswer] = useState<SkewAnswer | null>(null);
   const [error, setError] = useState<string | null>(null);
-  const view = useStore(model.view);
-  const window = filter.inView ? view : null;
   useEffect(() => {
+    const { filter, sort, window } = asked;
     const abort = new AbortController();
     const ask = () =>
       model.api
@@ -47,7 +59,7 @@ function useSkew(model: RanksModel, filter: Filter, sort: string, page: number) 
       clearTimeout(timer);
       abort.abort();
     };
-  }, [model, filter, sort, page, window]);
+  }, [model, asked, page]);
   return { answer, error };
 }
 
@@ -172,10 +184,12 @@ function Pages({ answer, page, onPage }: { answer: SkewAnswer; page: number; onP
 
 export function SkewList({ model, filter, onFilter }: FilterProps) {
   const [sort, setSort] = useState("-spread_ns");
-  const [page, setPage] = useState(0);
-  const { answer, error } = useSkew(model, filter, sort, page);
+  const view = useStore(model.view);
+  const window = filter.inView ? view : null;
+  const asked = useMemo(() => ({ filter, sort, window }), [filter, sort, window]);
+  const [page, setPage] = usePage(asked);
+  const { answer, error } = useSkew(model, asked, page);
   const chosen = useStore(model.chosen).value?.id;
-  useEffect(() => setPage(0), [filter, sort]);
   return (
     <section class="ranks-skew" aria-label="Skew of collectives">
       <h2>Collectives</h2>
