@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "collector/query/op_common.h"
 #include "collector/query/serve_ops.h"
+#include "collector/query/serve_own.h"
 
 #define PER_PIXEL 4        /* exact events at most, of a track */
 #define EXACT_EVENTS 16384 /* of all tracks of a kind: more take longer to read and send than buckets */
@@ -40,11 +41,19 @@ static const struct packed_column bucket_columns[BU_MAX] = {
     [BU_COLOR] = {"color", PACKED_U32},
 };
 
+/* One that is being put together of a track's rows, which come in order. */
+struct bucket {
+    bool open;
+    int64_t start, first, last, count, busy, bytes, id, longest;
+    uint32_t label, color;
+};
+
 struct choice {
     const struct serve_track *track;
     int64_t events; /* in the window, or a few more */
     size_t packed;  /* its number there */
     bool exact;
+    struct bucket bucket;
 };
 
 struct timeline {
@@ -57,6 +66,8 @@ struct timeline {
     size_t n;
     /* of the kind that is being read */
     size_t first, end;
+    int64_t bucket; /* width of those that are put together here, */
+    bool of_events; /* of events; else of levels' */
     size_t slots[SLOTS];
     struct sql_bind *binds;
     struct kymo_buf text;
@@ -138,6 +149,15 @@ static int count_row(void *ctx, const struct sql_cell *c, struct kymo_err *err)
     return 0;
 }
 
+static int add_count(void *ctx, const struct sql_cell *c, struct kymo_err *err)
+{
+    struct choice *k = find(ctx, &c[SERVE_OWN_L_TRACK]);
+    (void)err;
+    if (k && !c[SERVE_OWN_L_COUNT].null)
+        k->events += c[SERVE_OWN_L_COUNT].i;
+    return 0;
+}
+
 static void put_event(struct timeline *t, const struct choice *k, const struct sql_cell *c)
 {
     struct packed *p = t->packed;
@@ -216,6 +236,18 @@ static int begin(struct timeline *t, const char *fmt, size_t *n)
     return kymo_buf_printf(&t->text, fmt, kind_name(t)); /* NOLINT: every text is one below */
 }
 
+/* The same from the tables themselves, where they are kymo's. */
+static struct serve_own_window own_window(struct timeline *t, sql_row row)
+{
+    return (struct serve_own_window){.dir = t->dir,
+                                     .kind = t->choices[t->first].track->kind,
+                                     .from = t->w.from,
+                                     .to = t->w.to,
+                                     .stop = t->sql->stop,
+                                     .row = row,
+                                     .ctx = t};
+}
+
 static int run(struct timeline *t, int built, size_t n, sql_row row, struct kymo_err *err)
 {
     if (built < 0)
@@ -224,11 +256,101 @@ static int run(struct timeline *t, int built, size_t n, sql_row row, struct kymo
 }
 
 /* Whole buckets, wherever the window cuts them. */
-static void widen(struct timeline *t, int64_t bucket)
+static void whole_buckets(const struct timeline *t, int64_t bucket, int64_t *ret_from, int64_t *ret_to)
 {
     int64_t before = t->w.from % bucket, behind = t->w.to % bucket;
-    t->binds[0] = SQL_INT(t->w.from - (before < 0 ? before + bucket : before));
-    t->binds[1] = SQL_INT(t->w.to - (behind < 0 ? behind + bucket : behind) + bucket - 1);
+    *ret_from = t->w.from - (before < 0 ? before + bucket : before);
+    *ret_to = t->w.to - (behind < 0 ? behind + bucket : behind) + bucket - 1;
+}
+
+static void widen(struct timeline *t, int64_t bucket)
+{
+    int64_t from, to;
+    whole_buckets(t, bucket, &from, &to);
+    t->binds[0] = SQL_INT(from);
+    t->binds[1] = SQL_INT(to);
+}
+
+static void put_bucket(struct timeline *t, struct choice *k)
+{
+    struct bucket *b = &k->bucket;
+    /* Events may overlap; levels say how long what they stand for covers. */
+    if (t->of_events && b->busy > b->last - b->first)
+        b->busy = b->last - b->first;
+    const int64_t numbers[] = {
+        [BU_START] = b->start, [BU_FIRST] = b->first, [BU_LAST] = b->last, [BU_COUNT] = b->count,
+        [BU_BUSY] = b->busy,   [BU_BYTES] = b->bytes, [BU_ID] = b->id,     [BU_LONGEST] = b->longest,
+        [BU_LABEL] = b->label, [BU_COLOR] = b->color};
+    for (size_t i = 0; b->open && i < BU_MAX; i++)
+        packed_int(t->packed, k->packed, i, numbers[i]);
+    b->open = false;
+}
+
+static void put_buckets(struct timeline *t)
+{
+    for (size_t i = t->first; i < t->end; i++)
+        put_bucket(t, &t->choices[i]);
+}
+
+/* more: a bucket of one event or of many. */
+static void join(struct timeline *t, struct choice *k, const struct bucket *more, const struct sql_cell *label,
+                 const struct sql_cell *color)
+{
+    struct bucket *b = &k->bucket;
+    int64_t start = more->start / t->bucket * t->bucket;
+    if (b->open && b->start != start)
+        put_bucket(t, k);
+    if (!b->open)
+        *b = (struct bucket){.open = true, .start = start, .first = more->first, .last = more->last, .longest = -1};
+    b->first = more->first < b->first ? more->first : b->first;
+    b->last = more->last > b->last ? more->last : b->last;
+    b->count += more->count;
+    b->busy += more->busy;
+    b->bytes += more->bytes;
+    if (more->longest <= b->longest)
+        return;
+    b->longest = more->longest;
+    b->id = more->id;
+    b->label = packed_text(t->packed, label->text, label->len);
+    b->color = packed_text(t->packed, color->text, color->len);
+}
+
+static int join_level(void *ctx, const struct sql_cell *c, struct kymo_err *err)
+{
+    struct timeline *t = ctx;
+    struct choice *k = find(t, &c[SERVE_OWN_L_TRACK]);
+    const struct bucket b = {.start = c[SERVE_OWN_L_START].i,
+                             .first = c[SERVE_OWN_L_FIRST].i,
+                             .last = c[SERVE_OWN_L_LAST].i,
+                             .count = c[SERVE_OWN_L_COUNT].i,
+                             .busy = c[SERVE_OWN_L_BUSY].i,
+                             .bytes = c[SERVE_OWN_L_BYTES].i,
+                             .id = c[SERVE_OWN_L_ID].i,
+                             .longest = c[SERVE_OWN_L_LONGEST].i};
+    (void)err;
+    if (k && !k->exact)
+        join(t, k, &b, &c[SERVE_OWN_L_LABEL], &c[SERVE_OWN_L_COLOR]);
+    return 0;
+}
+
+static int join_event(void *ctx, const struct sql_cell *c, struct kymo_err *err)
+{
+    struct timeline *t = ctx;
+    struct choice *k = find(t, &c[SERVE_OWN_TRACK]);
+    int64_t start = c[SERVE_OWN_START].i, end = c[SERVE_OWN_END].i, begin = start + c[SERVE_OWN_WAIT].i;
+    (void)err;
+    if (!k || k->exact)
+        return 0;
+    const struct bucket b = {.start = start,
+                             .first = start,
+                             .last = end,
+                             .count = 1,
+                             .busy = end - (begin < end ? begin : end),
+                             .bytes = c[SERVE_OWN_BYTES].i,
+                             .id = c[SERVE_OWN_ID].i,
+                             .longest = end - start};
+    join(t, k, &b, &c[SERVE_OWN_LABEL], &c[SERVE_OWN_COLOR]);
+    return 0;
 }
 
 /* kymo's tables and levels come in the order of start as they are. */
@@ -240,6 +362,9 @@ static const char *in_order(const struct timeline *t, const char *order)
 static int read_events(struct timeline *t, struct kymo_err *err)
 {
     size_t n;
+    const struct serve_own_window w = own_window(t, event_row);
+    if (serve_own_has_events(t->dir, w.kind))
+        return serve_own_events(&w, err);
     int r = begin(t,
                   "SELECT track, id, start_ts, end_ts, bytes::BIGINT, wait::BIGINT, label, color FROM k.src_%s"
                   " WHERE end_ts >= $1 AND start_ts <= $2",
@@ -253,10 +378,24 @@ static int read_events(struct timeline *t, struct kymo_err *err)
     return run(t, r, n, event_row, err);
 }
 
+static int read_own_levels(struct timeline *t, int64_t level, int64_t bucket, struct kymo_err *err)
+{
+    struct serve_own_window w = own_window(t, level == bucket ? bucket_row : join_level);
+    t->bucket = bucket;
+    t->of_events = false;
+    if (level != bucket)
+        whole_buckets(t, bucket, &w.from, &w.to);
+    int r = serve_own_levels(&w, level, false, err);
+    put_buckets(t);
+    return r;
+}
+
 /* Of a level whose buckets are a whole part of the answer's. */
 static int read_levels(struct timeline *t, int64_t level, int64_t bucket, struct kymo_err *err)
 {
     size_t n;
+    if (serve_own_has_levels(t->dir))
+        return read_own_levels(t, level, bucket, err);
     int r =
         level == bucket
             ? begin(t,
@@ -280,10 +419,23 @@ static int read_levels(struct timeline *t, int64_t level, int64_t bucket, struct
     return run(t, r, n, bucket_row, err);
 }
 
+static int make_own_buckets(struct timeline *t, int64_t bucket, struct kymo_err *err)
+{
+    struct serve_own_window w = own_window(t, join_event);
+    t->bucket = bucket;
+    t->of_events = true;
+    whole_buckets(t, bucket, &w.from, &w.to);
+    int r = serve_own_events(&w, err);
+    put_buckets(t);
+    return r;
+}
+
 /* Below the finest level, and for kinds that have none. */
 static int make_buckets(struct timeline *t, int64_t bucket, struct kymo_err *err)
 {
     size_t n;
+    if (serve_own_has_events(t->dir, t->choices[t->first].track->kind))
+        return make_own_buckets(t, bucket, err);
     int r = begin(t,
                   "SELECT track, start_ts // $3 * $3 AS b, min(start_ts), max(end_ts), count(*),"
                   " least(sum(end_ts - least(start_ts + wait, end_ts))::BIGINT, max(end_ts) - min(start_ts)),"
@@ -312,6 +464,9 @@ static int count_events(struct timeline *t, int64_t finest, struct kymo_err *err
         r = begin(t, "SELECT track, count(*) FROM k.src_%s WHERE end_ts >= $1 AND start_ts <= $2 GROUP BY track", &n);
         return run(t, r, n, count_row, err);
     }
+    const struct serve_own_window w = own_window(t, add_count);
+    if (serve_own_has_levels(t->dir))
+        return serve_own_levels(&w, serve_dir_bucket(t->dir, w.kind, bucket), true, err);
     r = begin(
         t,
         "SELECT track, sum(event_count)::BIGINT FROM k.levels WHERE kind = '%s' AND bucket_ns = $3 AND last_ts >= $1"

@@ -57,7 +57,7 @@ int query_db_open_many(const char *const *dirs, size_t n, const char *sql, const
  */
 int query_db_open_places(const char *const *dirs, size_t n, const struct query_limits *limits, struct query_db **ret,
                          struct kymo_err *err) KYMO_MUST_CHECK;
-/* -1: it could not be opened. */
+/* Of query_db_open: 0. -1: it could not be opened. */
 int query_db_place(const struct query_db *db, size_t i);
 /* From another thread: what runs ends with an error. */
 void query_db_interrupt(struct query_db *db);

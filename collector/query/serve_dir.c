@@ -1,6 +1,7 @@
 #include "collector/query/serve_dir.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -8,6 +9,7 @@
 #include "base/buf.h"
 #include "collector/query/query_internal.h"
 #include "collector/query/query_views.h"
+#include "collector/query/serve_own.h"
 #include "collector/query/serve_series.h"
 #include "collector/query/serve_tracks.h"
 
@@ -208,6 +210,15 @@ int serve_dir_connect(struct serve_dir *d, duckdb_connection *ret, struct kymo_e
     return query_db_connect(d->db, ret, err);
 }
 
+static int open_own(struct serve_dir *d, struct kymo_err *err)
+{
+    char place[32];
+    (void)snprintf(place, sizeof place, "/proc/self/fd/%d", query_db_place(d->db, 0));
+    if (!(d->own = KYMO_NEW(struct serve_own)))
+        return kymo_err_set(err, -ENOMEM, "no memory for tables");
+    return serve_own_open(d->own, place, err);
+}
+
 int serve_dir_open(const char *path, const struct query_limits *limits, struct serve_dir **ret, struct kymo_err *err)
 {
     struct serve_dir *d KYMO_CLEANUP(dir_freep) = KYMO_NEW(struct serve_dir);
@@ -217,6 +228,8 @@ int serve_dir_open(const char *path, const struct query_limits *limits, struct s
     kymo_buf_init(&d->overview, SERVE_OVERVIEW_MAX);
     int r = query_db_open(path, limits, &d->db, err);
     struct sql s = {0};
+    if (r == 0)
+        r = open_own(d, err);
     if (r == 0)
         r = serve_dir_connect(d, &s.connection, err);
     if (r == 0)
@@ -241,6 +254,9 @@ struct serve_dir *serve_dir_free(struct serve_dir *d)
     if (d->series)
         serve_series_done(d->series);
     kymo_free(d->series);
+    if (d->own)
+        serve_own_done(d->own);
+    kymo_free(d->own);
     kymo_buf_done(&d->overview);
     (void)pthread_mutex_destroy(&d->lock);
     query_db_free(d->db);

@@ -1,0 +1,165 @@
+#include "collector/query/serve_own.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "collector/query/query_views.h"
+#include "collector/query/serve_own_events.h"
+#include "collector/query/serve_own_rows.h"
+
+enum level_column {
+    L_KIND,
+    L_BUCKET,
+    L_TRACK,
+    L_START,
+    L_FIRST,
+    L_LAST,
+    L_COUNT,
+    L_BUSY,
+    L_BYTES,
+    L_ID,
+    L_LONGEST,
+    L_LABEL,
+    L_OPERATOR,
+    L_MAX
+};
+
+static const char *const level_columns[L_MAX] = {
+    [L_KIND] = "kind",         [L_BUCKET] = "bucket_ns",   [L_TRACK] = "timeline_track",
+    [L_START] = "start_ts",    [L_FIRST] = "first_ts",     [L_LAST] = "last_ts",
+    [L_COUNT] = "event_count", [L_BUSY] = "busy_ns",       [L_BYTES] = "transfer_bytes",
+    [L_ID] = "longest_id",     [L_LONGEST] = "longest_ns", [L_LABEL] = "label",
+    [L_OPERATOR] = "operator",
+};
+
+static size_t count_parts(const char *place, const char *table)
+{
+    DIR *dir = opendir(place);
+    size_t n, parts = 0;
+    for (const struct dirent *e; dir && (e = readdir(dir));)
+        parts += query_views_is_table(e->d_name, &n) && n == strlen(table) && !memcmp(e->d_name, table, n);
+    if (dir)
+        (void)closedir(dir);
+    return parts;
+}
+
+int serve_own_open(struct serve_own *o, const char *place, struct kymo_err *err)
+{
+    int r = 0;
+    for (size_t i = 0; i < SERVE_OWN_MAX && r == 0; i++) {
+        const struct serve_own_source *s = serve_own_source_of((enum serve_own_table)i);
+        const char *table = i == SERVE_OWN_LEVELS ? "LevelOfDetail" : s->table;
+        char *path KYMO_FREE = kymo_asprintf("%s/%s.parquet", place, table);
+        if (!path)
+            return kymo_err_set(err, -ENOMEM, "no memory for a table");
+        if (count_parts(place, table) != 1)
+            continue;
+        r = i == SERVE_OWN_LEVELS ? table_file_open(path, level_columns, L_MAX, &o->files[i], NULL)
+                                  : table_file_open(path, s->columns, s->n, &o->files[i], NULL);
+        /* What is wrong with a file DuckDB says better, when it is asked for. */
+        r = r == -ENOMEM ? kymo_err_set(err, r, "no memory for a table") : 0;
+    }
+    return r;
+}
+
+void serve_own_done(struct serve_own *o)
+{
+    for (size_t i = 0; i < SERVE_OWN_MAX; i++)
+        o->files[i] = table_file_free(o->files[i]);
+}
+
+bool serve_own_has_levels(const struct serve_dir *d)
+{
+    return d->own_levels && d->own->files[SERVE_OWN_LEVELS];
+}
+
+bool serve_own_has_events(const struct serve_dir *d, enum serve_kind kind)
+{
+    int table = serve_own_table_of(kind);
+    return d->own_levels && table >= 0 && d->own->files[table];
+}
+
+static bool may_have(const struct table_file *f, size_t g, const struct serve_own_window *w, int64_t bucket)
+{
+    return table_file_may_have(f, g, L_BUCKET, bucket, bucket) &&
+           table_file_may_have(f, g, L_START, INT64_MIN + 1, w->to) &&
+           table_file_may_have(f, g, L_LAST, w->from, INT64_MAX) &&
+           table_file_may_have_text(f, g, L_KIND, serve_kinds[w->kind].name);
+}
+
+static int select_rows(struct serve_own_rows *r, size_t g, const struct serve_own_window *w, int64_t bucket,
+                       struct kymo_err *err)
+{
+    int rc = serve_own_rows_begin(r, g, err);
+    if (rc == 0)
+        rc = serve_own_rows_keep(r, L_BUCKET, bucket, bucket, err);
+    if (rc == 0)
+        rc = serve_own_rows_keep(r, L_START, INT64_MIN + 1, w->to, err);
+    if (rc == 0)
+        rc = serve_own_rows_keep(r, L_LAST, w->from, INT64_MAX, err);
+    if (rc == 0)
+        rc = serve_own_rows_keep_text(r, L_KIND, serve_kinds[w->kind].name, err);
+    return rc;
+}
+
+static const struct {
+    size_t column;
+    bool text, counted; /* counted: it is wanted where rows are only counted */
+} level_cells[SERVE_OWN_LEVEL_CELLS] = {
+    [SERVE_OWN_L_TRACK] = {L_TRACK, true, true},       [SERVE_OWN_L_START] = {L_START, false, false},
+    [SERVE_OWN_L_FIRST] = {L_FIRST, false, false},     [SERVE_OWN_L_LAST] = {L_LAST, false, false},
+    [SERVE_OWN_L_COUNT] = {L_COUNT, false, true},      [SERVE_OWN_L_BUSY] = {L_BUSY, false, false},
+    [SERVE_OWN_L_BYTES] = {L_BYTES, false, false},     [SERVE_OWN_L_ID] = {L_ID, false, false},
+    [SERVE_OWN_L_LONGEST] = {L_LONGEST, false, false}, [SERVE_OWN_L_LABEL] = {L_LABEL, true, false},
+    [SERVE_OWN_L_COLOR] = {L_OPERATOR, true, false},
+};
+
+static int read_columns(struct serve_own_rows *r, bool counts, struct kymo_err *err)
+{
+    int rc = 0;
+    for (size_t i = 0; i < SERVE_OWN_LEVEL_CELLS && rc == 0; i++)
+        if (!counts || level_cells[i].counted)
+            rc = level_cells[i].text ? serve_own_rows_texts(r, level_cells[i].column, err)
+                                     : serve_own_rows_numbers(r, level_cells[i].column, err);
+    return rc;
+}
+
+static int give_rows(const struct serve_own_rows *r, const struct serve_own_window *w, bool counts,
+                     struct kymo_err *err)
+{
+    bool instructions = w->kind == SERVE_KIND_instruction || w->kind == SERVE_KIND_instruction_split;
+    struct sql_cell cells[SERVE_OWN_LEVEL_CELLS] = {{0}};
+    int rc = 0;
+    for (size_t k = 0; k < r->n && rc == 0; k++) {
+        for (size_t i = 0; i < SERVE_OWN_LEVEL_CELLS; i++)
+            if (!counts || level_cells[i].counted)
+                cells[i] = level_cells[i].text ? serve_own_text(&r->texts[level_cells[i].column][k])
+                                               : serve_own_number(r->numbers[level_cells[i].column][k]);
+        if (!instructions)
+            cells[SERVE_OWN_L_COLOR] = cells[SERVE_OWN_L_LABEL];
+        rc = w->row(w->ctx, cells, err);
+    }
+    return rc;
+}
+
+int serve_own_levels(const struct serve_own_window *w, int64_t bucket, bool counts, struct kymo_err *err)
+{
+    const struct table_file *f = w->dir->own->files[SERVE_OWN_LEVELS];
+    struct serve_own_rows r;
+    int rc = serve_own_rows_open(&r, f, err);
+    for (size_t g = 0; g < f->n_groups && rc == 0; g++) {
+        if (!may_have(f, g, w, bucket))
+            continue;
+        rc = w->stop && *w->stop ? kymo_err_set(err, -ECANCELED, "nobody wants the answer any more")
+                                 : select_rows(&r, g, w, bucket, err);
+        if (rc == 0)
+            rc = read_columns(&r, counts, err);
+        if (rc == 0)
+            rc = give_rows(&r, w, counts, err);
+    }
+    serve_own_rows_done(&r);
+    return rc;
+}

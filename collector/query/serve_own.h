@@ -1,0 +1,73 @@
+/*
+ * What the views k.levels and k.src_KIND of a directory give (serve_tracks.h), from kymo's own files without DuckDB
+ * (table_file.h): events and buckets of a window in the time that reading them takes, however long the tables are.
+ */
+#ifndef KYMO_COLLECTOR_QUERY_SERVE_OWN_H
+#define KYMO_COLLECTOR_QUERY_SERVE_OWN_H
+
+#include "collector/query/serve_dir.h"
+#include "collector/query/table_reader.h"
+
+enum serve_own_table {
+    SERVE_OWN_LEVELS,
+    SERVE_OWN_INSTRUCTIONS,
+    SERVE_OWN_PACKETS,
+    SERVE_OWN_TRANSFERS,
+    SERVE_OWN_HOST,
+    SERVE_OWN_MAX
+};
+
+struct serve_own {
+    struct table_file *files[SERVE_OWN_MAX]; /* NULL: not of kymo's, or in several parts: SQL reads it */
+};
+
+/* place: the directory by a name of its descriptor. Files that are not read here are no error. */
+int serve_own_open(struct serve_own *o, const char *place, struct kymo_err *err) KYMO_MUST_CHECK;
+void serve_own_done(struct serve_own *o);
+
+bool serve_own_has_levels(const struct serve_dir *d);
+bool serve_own_has_events(const struct serve_dir *d, enum serve_kind kind);
+
+/* Of a call for a window. Rows come in the order of the file, which is that of start; cells hold until row returns. */
+struct serve_own_window {
+    const struct serve_dir *dir;
+    enum serve_kind kind;
+    int64_t from, to; /* what begins at to or before and ends at from or later */
+    const volatile bool *stop;
+    sql_row row;
+    void *ctx;
+};
+
+enum serve_own_event {
+    SERVE_OWN_TRACK,
+    SERVE_OWN_ID,
+    SERVE_OWN_START,
+    SERVE_OWN_END,
+    SERVE_OWN_BYTES,
+    SERVE_OWN_WAIT,
+    SERVE_OWN_LABEL,
+    SERVE_OWN_COLOR,
+    SERVE_OWN_EVENT_CELLS
+};
+
+enum serve_own_level {
+    SERVE_OWN_L_TRACK,
+    SERVE_OWN_L_START,
+    SERVE_OWN_L_FIRST,
+    SERVE_OWN_L_LAST,
+    SERVE_OWN_L_COUNT,
+    SERVE_OWN_L_BUSY,
+    SERVE_OWN_L_BYTES,
+    SERVE_OWN_L_ID,
+    SERVE_OWN_L_LONGEST,
+    SERVE_OWN_L_LABEL,
+    SERVE_OWN_L_COLOR,
+    SERVE_OWN_LEVEL_CELLS
+};
+
+int serve_own_events(const struct serve_own_window *w, struct kymo_err *err) KYMO_MUST_CHECK;
+/* counts: only track and count are given. */
+int serve_own_levels(const struct serve_own_window *w, int64_t bucket, bool counts,
+                     struct kymo_err *err) KYMO_MUST_CHECK;
+
+#endif

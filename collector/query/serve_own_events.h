@@ -1,0 +1,18 @@
+/* What is read of each table of events. Part of serve_own. */
+#ifndef KYMO_COLLECTOR_QUERY_SERVE_OWN_EVENTS_H
+#define KYMO_COLLECTOR_QUERY_SERVE_OWN_EVENTS_H
+
+#include "collector/query/serve_own.h"
+
+struct serve_own_source {
+    const char *table;
+    const char *const *columns;
+    size_t n;
+};
+
+/* Of a table of events; empty for the levels. */
+const struct serve_own_source *serve_own_source_of(enum serve_own_table table);
+/* Where the events of a kind are; -1: not among these tables. */
+int serve_own_table_of(enum serve_kind kind);
+
+#endif
