@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "collector/query/op_common.h"
 #include "collector/query/serve_ops.h"
+#include "collector/query/serve_own_series.h"
 #include "collector/query/serve_series.h"
 
 #define SQL_MAX (1u << 20)
@@ -245,6 +246,11 @@ static bool all_before(const struct series *t)
 static int count_rows(struct series *t, struct kymo_err *err)
 {
     char text[128];
+    enum kymo_table_id table = t->chosen[t->at].series->row->number;
+    if (serve_own_has_samples(t->dir, table)) {
+        t->rows = (int64_t)serve_own_count_samples(t->dir, table);
+        return 0;
+    }
     (void)snprintf(text, sizeof text, "SELECT count(*) FROM k.\"%s\"", t->chosen[t->at].series->row->table);
     return sql_numbers(t->sql, text, NULL, 0, &t->rows, 1, err);
 }
@@ -266,11 +272,73 @@ static int look_back(struct series *t, struct kymo_err *err)
     return r;
 }
 
+struct own_reading {
+    struct series *t;
+    struct serve_own_samples s;
+};
+
+static void put_own_column(void *ctx, size_t i)
+{
+    struct own_reading *o = ctx;
+    const struct serve_own_wanted *w = &o->s.wanted[i];
+    struct chosen *c = &o->t->chosen[o->t->at + i];
+    struct sql_cell cells[3 * SERVE_PARTS_MAX] = {{0}};
+    for (size_t k = 0; k < c->series->row->n_parts; k++) {
+        cells[3 * k].f = w->least[k];
+        cells[3 * k + 1].f = w->greatest[k];
+        cells[3 * k + 2].f = w->last[k];
+        c->before[k] = w->before[k];
+    }
+    c->has_before = w->has_before;
+    take_column(o->t, c, w->column, cells);
+}
+
+/* The table itself, where it is kymo's. */
+static int read_own_table(struct series *t, struct kymo_err *err)
+{
+    size_t n = t->end - t->at;
+    struct serve_own_wanted *wanted KYMO_FREE = KYMO_NEW_ARRAY(struct serve_own_wanted, n);
+    if (!wanted)
+        return kymo_err_set(err, -ENOMEM, "no memory for series");
+    struct own_reading o = {.t = t};
+    o.s = (struct serve_own_samples){.dir = t->dir,
+                                     .table = t->chosen[t->at].series->row->number,
+                                     .wanted = wanted,
+                                     .n = n,
+                                     .from = t->w.from,
+                                     .to = t->w.to,
+                                     .width = t->w.width,
+                                     .look_back = LOOK_BACK_ROWS,
+                                     .stop = t->sql->stop,
+                                     .column = put_own_column,
+                                     .ctx = &o};
+    for (size_t i = 0; i < n; i++)
+        wanted[i].series = t->chosen[t->at + i].series;
+    int r = serve_own_samples(&o.s, err);
+    for (size_t i = 0; i < n && r == 0; i++) {
+        struct chosen *c = &t->chosen[t->at + i];
+        c->has_before = wanted[i].has_before;
+        memcpy(c->before, wanted[i].before, sizeof c->before);
+        if (!c->begun && c->has_before)
+            put_before(t, c);
+    }
+    return r;
+}
+
+/* Semaphores are many: SQL sorts their samples apart. */
+static bool is_own(const struct series *t)
+{
+    const struct serve_series_row *row = t->chosen[t->at].series->row;
+    return !row->by_semaphore && !t->coarse && serve_own_has_samples(t->dir, row->number);
+}
+
 static int read_table(struct series *t, struct kymo_err *err)
 {
     int r = count_rows(t, err);
     if (r == 0)
         r = choose_table(t, err);
+    if (r == 0 && is_own(t))
+        return read_own_table(t, err);
     if (r == 0 && t->w.from > t->dir->from)
         r = look_back(t, err);
     if (r == 0)

@@ -35,7 +35,7 @@ static const char *const level_columns[L_MAX] = {
     [L_OPERATOR] = "operator",
 };
 
-static size_t count_parts(const char *place, const char *table)
+size_t serve_own_parts(const char *place, const char *table)
 {
     DIR *dir = opendir(place);
     size_t n, parts = 0;
@@ -55,20 +55,22 @@ int serve_own_open(struct serve_own *o, const char *place, struct kymo_err *err)
         char *path KYMO_FREE = kymo_asprintf("%s/%s.parquet", place, table);
         if (!path)
             return kymo_err_set(err, -ENOMEM, "no memory for a table");
-        if (count_parts(place, table) != 1)
+        if (serve_own_parts(place, table) != 1)
             continue;
         r = i == SERVE_OWN_LEVELS ? table_file_open(path, level_columns, L_MAX, &o->files[i], NULL)
                                   : table_file_open(path, s->columns, s->n, &o->files[i], NULL);
         /* What is wrong with a file DuckDB says better, when it is asked for. */
         r = r == -ENOMEM ? kymo_err_set(err, r, "no memory for a table") : 0;
     }
-    return r;
+    return r == 0 ? serve_own_open_samples(o, place, err) : r;
 }
 
 void serve_own_done(struct serve_own *o)
 {
     for (size_t i = 0; i < SERVE_OWN_MAX; i++)
         o->files[i] = table_file_free(o->files[i]);
+    for (size_t i = 0; i < KYMO_T_MAX; i++)
+        o->samples[i] = table_file_free(o->samples[i]);
 }
 
 bool serve_own_has_levels(const struct serve_dir *d)

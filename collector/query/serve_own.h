@@ -7,6 +7,7 @@
 
 #include "collector/query/serve_dir.h"
 #include "collector/query/table_reader.h"
+#include "formats/schema/schema.h"
 
 enum serve_own_table {
     SERVE_OWN_LEVELS,
@@ -18,7 +19,9 @@ enum serve_own_table {
 };
 
 struct serve_own {
-    struct table_file *files[SERVE_OWN_MAX]; /* NULL: not of kymo's, or in several parts: SQL reads it */
+    /* NULL: not of kymo's, or in several parts: SQL reads it */
+    struct table_file *files[SERVE_OWN_MAX];
+    struct table_file *samples[KYMO_T_MAX]; /* of series: serve_own_series.h */
 };
 
 /* place: the directory by a name of its descriptor. Files that are not read here are no error. */

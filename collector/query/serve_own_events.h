@@ -12,6 +12,10 @@ struct serve_own_source {
 
 /* Of a table of events; empty for the levels. */
 const struct serve_own_source *serve_own_source_of(enum serve_own_table table);
+/* In how many files a table is. */
+size_t serve_own_parts(const char *place, const char *table);
+/* Those of series. */
+int serve_own_open_samples(struct serve_own *o, const char *place, struct kymo_err *err) KYMO_MUST_CHECK;
 /* Where the events of a kind are; -1: not among these tables. */
 int serve_own_table_of(enum serve_kind kind);
 

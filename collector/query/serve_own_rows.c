@@ -72,6 +72,19 @@ int serve_own_rows_texts(struct serve_own_rows *r, size_t column, struct kymo_er
     return table_reader_texts(r->reader, r->group, column, wanted(r), r->n, r->texts[column], err);
 }
 
+int serve_own_rows_reals(struct serve_own_rows *r, size_t column, double *ret, struct kymo_err *err)
+{
+    return table_reader_reals(r->reader, r->group, column, wanted(r), r->n, ret, err);
+}
+
+void serve_own_rows_tail(struct serve_own_rows *r, size_t n)
+{
+    if (r->n <= n)
+        return;
+    memmove(r->rows, r->rows + (r->n - n), n * sizeof *r->rows);
+    r->n = n;
+}
+
 /* Whether the bounds of a group say that all of its rows have what is asked for. */
 static bool all_have(const struct serve_own_rows *r, size_t column, int64_t low, int64_t high)
 {

@@ -25,9 +25,13 @@ int serve_own_rows_keep(struct serve_own_rows *r, size_t column, int64_t low, in
                         struct kymo_err *err) KYMO_MUST_CHECK;
 int serve_own_rows_keep_text(struct serve_own_rows *r, size_t column, const char *text,
                              struct kymo_err *err) KYMO_MUST_CHECK;
-/* A column at the rows that are left: numbers[column] or texts[column]. */
+/* Keeps the last n rows of those that are left. */
+void serve_own_rows_tail(struct serve_own_rows *r, size_t n);
+/* A column at the rows that are left: numbers[column] or texts[column]; or into ret. */
 int serve_own_rows_numbers(struct serve_own_rows *r, size_t column, struct kymo_err *err) KYMO_MUST_CHECK;
 int serve_own_rows_texts(struct serve_own_rows *r, size_t column, struct kymo_err *err) KYMO_MUST_CHECK;
+
+int serve_own_rows_reals(struct serve_own_rows *r, size_t column, double *ret, struct kymo_err *err) KYMO_MUST_CHECK;
 
 /* Cells of values. */
 struct sql_cell serve_own_number(int64_t v);

@@ -1,0 +1,334 @@
+#include "collector/query/serve_own_series.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "collector/query/serve_own_events.h"
+#include "collector/query/serve_own_rows.h"
+
+enum { S_TIME, S_CORE, S_SEMAPHORE, S_FIRST };
+
+#define TAIL 2048 /* samples before the window that are looked at first */
+
+/* The table's column that a part shows; what is computed for others is a column of kymo's. */
+static const char *column_of(const struct serve_series_part *p)
+{
+    return strchr(p->value, '(') ? "cumulative_throughput" : p->value;
+}
+
+/* Names of a table's columns that series show, each once. */
+static size_t list_columns(enum kymo_table_id table, const char *names[static SERVE_OWN_COLUMNS_MAX])
+{
+    const struct serve_series_row *row;
+    size_t n = S_FIRST;
+    names[S_TIME] = "timestamp";
+    names[S_CORE] = "pcore_idx";
+    names[S_SEMAPHORE] = "id";
+    for (size_t i = 0; (row = serve_series_at(i)); i++)
+        for (size_t k = 0; row->number == table && k < row->n_parts && n < SERVE_OWN_COLUMNS_MAX; k++) {
+            size_t at = S_FIRST;
+            while (at < n && strcmp(names[at], column_of(&row->parts[k])) != 0)
+                at++;
+            if (at == n)
+                names[n++] = column_of(&row->parts[k]);
+        }
+    return n;
+}
+
+static bool has_all(const struct table_file *f, enum kymo_table_id table)
+{
+    const struct serve_series_row *row;
+    bool all = f->types[S_TIME] == TABLE_I64;
+    for (size_t i = S_FIRST; i < f->n_columns; i++)
+        all = all && f->types[i] != TABLE_ABSENT && f->types[i] != TABLE_TEXT;
+    for (size_t i = 0; (row = serve_series_at(i)); i++)
+        if (row->number == table)
+            all = all && (!row->by_core || f->types[S_CORE] == TABLE_I32 || f->types[S_CORE] == TABLE_I64) &&
+                  (!row->by_semaphore || f->types[S_SEMAPHORE] == TABLE_TEXT);
+    return all;
+}
+
+int serve_own_open_samples(struct serve_own *o, const char *place, struct kymo_err *err)
+{
+    const struct serve_series_row *row;
+    for (size_t i = 0; (row = serve_series_at(i)); i++) {
+        const char *names[SERVE_OWN_COLUMNS_MAX];
+        struct table_file **f = &o->samples[row->number];
+        char *path KYMO_FREE = kymo_asprintf("%s/%s.parquet", place, row->table);
+        if (!path)
+            return kymo_err_set(err, -ENOMEM, "no memory for a table");
+        if (*f || serve_own_parts(place, row->table) != 1)
+            continue;
+        size_t n = list_columns(row->number, names);
+        int r = table_file_open(path, names, n, f, NULL);
+        if (r == -ENOMEM)
+            return kymo_err_set(err, r, "no memory for a table");
+        if (r == 0 && !has_all(*f, row->number))
+            *f = table_file_free(*f);
+    }
+    return 0;
+}
+
+bool serve_own_has_samples(const struct serve_dir *d, enum kymo_table_id table)
+{
+    return d->own_levels && d->own->samples[table];
+}
+
+uint64_t serve_own_count_samples(const struct serve_dir *d, enum kymo_table_id table)
+{
+    const struct table_file *f = d->own->samples[table];
+    uint64_t n = 0;
+    for (size_t g = 0; g < f->n_groups; g++)
+        n += f->rows[g];
+    return n;
+}
+
+/* The rows of a group that are being looked at. */
+struct group {
+    struct serve_own_samples *s;
+    struct serve_own_rows rows;
+    double *values[SERVE_OWN_COLUMNS_MAX];
+    size_t caps[SERVE_OWN_COLUMNS_MAX];
+    size_t places[SERVE_SERIES_MAX][SERVE_PARTS_MAX]; /* columns of the parts of wanted */
+    bool needed[SERVE_OWN_COLUMNS_MAX];
+};
+
+static void find_places(struct group *g)
+{
+    const char *names[SERVE_OWN_COLUMNS_MAX];
+    size_t n = list_columns(g->s->table, names);
+    g->needed[S_TIME] = true;
+    for (size_t i = 0; i < g->s->n; i++) {
+        const struct serve_series_row *row = g->s->wanted[i].series->row;
+        g->needed[S_CORE] |= row->by_core;
+        g->needed[S_SEMAPHORE] |= row->by_semaphore;
+        for (size_t k = 0; k < row->n_parts; k++)
+            for (size_t c = S_FIRST; c < n; c++)
+                if (!strcmp(names[c], column_of(&row->parts[k]))) {
+                    g->places[i][k] = c;
+                    g->needed[c] = true;
+                }
+    }
+}
+
+static bool is_real(const struct table_file *f, size_t column)
+{
+    return f->types[column] == TABLE_F32 || f->types[column] == TABLE_F64;
+}
+
+static int read_values(struct group *g, size_t column, struct kymo_err *err)
+{
+    struct serve_own_rows *r = &g->rows;
+    void *values = g->values[column];
+    int rc = kymo_grow(&values, &g->caps[column], r->n + 1, TABLE_READER_GROUP_MAX + 1, sizeof(double));
+    g->values[column] = values;
+    if (rc < 0)
+        return kymo_err_set(err, -ENOMEM, "no memory for a column");
+    if (is_real(r->file, column))
+        return serve_own_rows_reals(r, column, g->values[column], err);
+    rc = serve_own_rows_numbers(r, column, err);
+    for (size_t i = 0; i < r->n && rc == 0; i++) {
+        int64_t v = r->numbers[column][i];
+        g->values[column][i] = v == TABLE_NULL ? NAN : (double)v;
+    }
+    return rc;
+}
+
+/* Samples of one group whose time lies from from to to, the last so many of these. */
+static int read_group(struct group *g, size_t number, int64_t from, int64_t to, size_t most, struct kymo_err *err)
+{
+    struct serve_own_rows *r = &g->rows;
+    if (g->s->stop && *g->s->stop)
+        return kymo_err_set(err, -ECANCELED, "nobody wants the answer any more");
+    int rc = serve_own_rows_begin(r, number, err);
+    if (rc == 0)
+        rc = serve_own_rows_keep(r, S_TIME, from, to, err);
+    serve_own_rows_tail(r, most);
+    if (rc < 0 || r->n == 0)
+        return rc;
+    rc = serve_own_rows_numbers(r, S_TIME, err);
+    if (rc == 0 && g->needed[S_CORE])
+        rc = serve_own_rows_numbers(r, S_CORE, err);
+    if (rc == 0 && g->needed[S_SEMAPHORE])
+        rc = serve_own_rows_texts(r, S_SEMAPHORE, err);
+    for (size_t c = S_FIRST; c < r->file->n_columns && rc == 0; c++)
+        if (g->needed[c])
+            rc = read_values(g, c, err);
+    return rc;
+}
+
+static bool is_of(const struct group *g, const struct serve_series *s, size_t row)
+{
+    int64_t core = s->row->by_core ? g->rows.numbers[S_CORE][row] : TABLE_NULL;
+    if (s->row->by_core && s->pcore >= 0 && core != TABLE_NULL && core != s->pcore)
+        return false;
+    if (s->row->by_core && core == TABLE_NULL && s->pcore > 0)
+        return false;
+    if (!s->semaphore)
+        return true;
+    const struct table_text *t = &g->rows.texts[S_SEMAPHORE][row];
+    return t->at && t->n == strlen(s->semaphore) && !memcmp(t->at, s->semaphore, t->n);
+}
+
+/* Rows come from the last to the first. Of several of one time the first counts, as for arg_max. */
+static void take_before(struct group *g, size_t i, size_t row)
+{
+    struct serve_own_wanted *w = &g->s->wanted[i];
+    int64_t ts = g->rows.numbers[S_TIME][row];
+    for (size_t k = 0; k < w->series->row->n_parts; k++) {
+        double v = g->values[g->places[i][k]][row];
+        if (isnan(v) || (w->before_ts[k] != TABLE_NULL && w->before_ts[k] != ts))
+            continue;
+        w->before[k] = v;
+        w->before_ts[k] = ts;
+    }
+    w->has_before = true;
+}
+
+/* Whether all that is looked for before a time is known. */
+static bool all_before(const struct serve_own_samples *s, int64_t ts)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        if (!s->wanted[i].has_before)
+            return false;
+        for (size_t k = 0; k < s->wanted[i].series->row->n_parts; k++)
+            if (s->wanted[i].before_ts[k] == TABLE_NULL || s->wanted[i].before_ts[k] <= ts)
+                return false;
+    }
+    return true;
+}
+
+static void look_back_in(struct group *g)
+{
+    const int64_t *times = g->rows.numbers[S_TIME];
+    for (size_t row = g->rows.n; row-- > 0;) {
+        /* Looking at all series for each row is worth it only now and then. */
+        if ((g->rows.n - row) % 64 == 0 && all_before(g->s, times[row]))
+            return;
+        for (size_t i = 0; i < g->s->n; i++)
+            if (is_of(g, g->s->wanted[i].series, row))
+                take_before(g, i, row);
+    }
+}
+
+static int look_back_at(struct group *g, size_t number, int64_t first, struct kymo_err *err)
+{
+    int rc = read_group(g, number, INT64_MIN + 1, g->s->from - 1, TAIL, err);
+    if (rc == 0)
+        look_back_in(g);
+    if (rc < 0 || g->rows.n < TAIL ||
+        all_before(g->s, first > g->rows.numbers[S_TIME][0] ? first : g->rows.numbers[S_TIME][0]))
+        return rc;
+    rc = read_group(g, number, INT64_MIN + 1, g->s->from - 1, SIZE_MAX, err);
+    if (rc == 0)
+        look_back_in(g);
+    return rc;
+}
+
+/* Backwards, from the group that has the last sample before the window. */
+static int look_back(struct group *g, struct kymo_err *err)
+{
+    const struct table_file *f = g->rows.file;
+    struct serve_own_samples *s = g->s;
+    uint64_t rows = serve_own_count_samples(s->dir, s->table), looked = 0;
+    int rc = 0;
+    for (size_t number = f->n_groups; number-- > 0 && rc == 0;) {
+        int64_t first = table_file_min(f, number, S_TIME, INT64_MIN + 1);
+        if (first >= s->from)
+            continue;
+        if (looked && (all_before(s, first) || (rows > s->look_back && looked > s->look_back / 4)))
+            break;
+        rc = look_back_at(g, number, first, err);
+        looked += f->rows[number];
+        if (all_before(s, first))
+            break;
+    }
+    return rc;
+}
+
+static void begin_column(struct serve_own_wanted *w, int64_t column)
+{
+    w->column = column;
+    for (size_t k = 0; k < w->series->row->n_parts; k++) {
+        w->least[k] = w->greatest[k] = w->last[k] = NAN;
+        w->last_ts[k] = TABLE_NULL;
+    }
+}
+
+static void take_sample(struct group *g, size_t i, size_t row, int64_t column)
+{
+    struct serve_own_samples *s = g->s;
+    struct serve_own_wanted *w = &s->wanted[i];
+    int64_t ts = g->rows.numbers[S_TIME][row];
+    if (w->column != column) {
+        if (w->column >= 0)
+            s->column(s->ctx, i);
+        begin_column(w, column);
+    }
+    for (size_t k = 0; k < w->series->row->n_parts; k++) {
+        double v = g->values[g->places[i][k]][row];
+        if (isnan(v))
+            continue;
+        w->least[k] = fmin(w->least[k], v);
+        w->greatest[k] = fmax(w->greatest[k], v);
+        if (w->last_ts[k] == TABLE_NULL || ts > w->last_ts[k]) {
+            w->last_ts[k] = ts;
+            w->last[k] = v;
+        }
+    }
+}
+
+static int64_t column_at(const struct serve_own_samples *s, int64_t ts)
+{
+    int64_t c = (int64_t)floor((double)(ts - s->from) * (double)s->width / (double)(s->to - s->from));
+    return c >= s->width ? s->width - 1 : c < 0 ? 0 : c;
+}
+
+static int read_window(struct group *g, struct kymo_err *err)
+{
+    const struct table_file *f = g->rows.file;
+    struct serve_own_samples *s = g->s;
+    int rc = 0;
+    for (size_t number = 0; number < f->n_groups && rc == 0; number++) {
+        if (!table_file_may_have(f, number, S_TIME, s->from, s->to))
+            continue;
+        rc = read_group(g, number, s->from, s->to, SIZE_MAX, err);
+        for (size_t row = 0; row < g->rows.n && rc == 0; row++) {
+            int64_t column = column_at(s, g->rows.numbers[S_TIME][row]);
+            for (size_t i = 0; i < s->n; i++)
+                if (is_of(g, s->wanted[i].series, row))
+                    take_sample(g, i, row, column);
+        }
+    }
+    for (size_t i = 0; i < s->n && rc == 0; i++)
+        if (s->wanted[i].column >= 0)
+            s->column(s->ctx, i);
+    return rc;
+}
+
+int serve_own_samples(struct serve_own_samples *s, struct kymo_err *err)
+{
+    struct group *g KYMO_FREE = KYMO_NEW(struct group);
+    if (!g)
+        return kymo_err_set(err, -ENOMEM, "no memory for series");
+    g->s = s;
+    for (size_t i = 0; i < s->n; i++) {
+        s->wanted[i].column = -1;
+        for (size_t k = 0; k < SERVE_PARTS_MAX; k++) {
+            s->wanted[i].before[k] = NAN;
+            s->wanted[i].before_ts[k] = TABLE_NULL;
+        }
+    }
+    find_places(g);
+    int rc = serve_own_rows_open(&g->rows, s->dir->own->samples[s->table], err);
+    if (rc == 0)
+        rc = look_back(g, err);
+    if (rc == 0)
+        rc = read_window(g, err);
+    serve_own_rows_done(&g->rows);
+    for (size_t c = 0; c < SERVE_OWN_COLUMNS_MAX; c++)
+        kymo_free(g->values[c]);
+    return rc;
+}
