@@ -145,6 +145,8 @@ int entering_begin(struct store *s, const struct entering_plan *plan, struct ent
         r = write_down(plan, e->n, err);
     if (r == 0)
         r = raw_store_begin_adopting(s->raw, plan->manifest, plan->n, plan->bytes, &e->raw, err);
+    if (r == RAW_STORED)
+        r = kymo_err_set(err, -EEXIST, "capture %s is here already", e->id);
     if (r < 0) {
         (void)!forget(plan->place, NULL);
         return r;

@@ -125,6 +125,11 @@ static void watch_disk(void)
     disk.loop = pthread_self();
 }
 
+struct lesson {
+    struct store_job job; /* first */
+    bool over;
+};
+
 static bool learn_store(struct store_job *job, struct store_thread *t)
 {
     (void)job;
@@ -135,7 +140,7 @@ static bool learn_store(struct store_job *job, struct store_thread *t)
 
 static void learned(struct store_job *job)
 {
-    job->next = job;
+    ((struct lesson *)job)->over = true;
 }
 
 static void on_ended(void *ctx)
@@ -153,7 +158,7 @@ static void turn(struct world *w)
 static void open_world(struct world *w)
 {
     struct kymo_err err = {0};
-    struct store_job job = {.run = learn_store, .done = learned};
+    struct lesson lesson = {.job = {.run = learn_store, .done = learned}};
     assert_int_equal(uv_loop_init(&w->loop), 0);
     assert_int_equal(net_new(&w->loop, &w->net, &err), 0);
     w->ended = false;
@@ -161,9 +166,10 @@ static void open_world(struct world *w)
         .loop = &w->loop, .data_path = w->root, .no_work = true, .ended = on_ended, .ctx = w};
     if (store_thread_new(&store, &w->store, &err) < 0)
         fail_msg("%s", err.text);
-    store_thread_post(w->store, &job);
-    for (int i = 0; i < ROUNDS && !job.next; i++)
+    store_thread_post(w->store, &lesson.job);
+    for (int i = 0; i < ROUNDS && !lesson.over; i++)
         turn(w);
+    assert_true(lesson.over);
     const struct upload_config uploads = {
         .loop = &w->loop, .store = w->store, .data_path = w->root, .max_bytes = 1u << 30, .idle_ms = 60000};
     assert_int_equal(uploads_new(&uploads, &w->api.uploads, &err), 0);
