@@ -206,6 +206,78 @@ static void test_bounds(void **state)
     kymo_free(rank);
 }
 
+struct rows {
+    struct time_sums_row *list;
+    size_t n, cap;
+};
+
+static int keep_row(void *ctx, const struct time_sums_row *row, const struct time_sums_work *work, struct kymo_err *err)
+{
+    struct rows *rows = ctx;
+    (void)err;
+    assert_null(work);
+    assert_true(rows->n < rows->cap);
+    rows->list[rows->n++] = *row;
+    return 0;
+}
+
+#define GROUPED_QUEUES 64
+
+/* Events of groups are what they are of each subject, whatever the widths, and whoever the subjects are meanwhile. */
+static void run_groups(int64_t duration, int64_t step, int64_t length, int64_t width)
+{
+    struct time_sums *grouped = NULL, *single = NULL;
+    struct rows got = {.cap = 1u << 18}, want = {.cap = 1u << 18};
+    uint8_t rank[2 * GROUPED_QUEUES + 9] = {0};
+    int64_t now = -1000;
+    got.list = kymo_calloc(got.cap, sizeof *got.list);
+    want.list = kymo_calloc(want.cap, sizeof *want.list);
+    assert_true(got.list && want.list);
+    memset(rank + GROUPED_QUEUES, 1, sizeof rank - GROUPED_QUEUES);
+    assert_int_equal(time_sums_open(duration, false, &grouped, NULL), 0);
+    assert_int_equal(time_sums_open(duration, false, &single, NULL), 0);
+    for (uint32_t i = 0; i < 40000; i++) {
+        uint32_t queue = (uint32_t)rand() % GROUPED_QUEUES, other = i / 20000 * GROUPED_QUEUES;
+        const uint32_t subjects[TIME_SUMS_GROUP] = {2 * GROUPED_QUEUES + queue / 8, queue + other,
+                                                    2 * GROUPED_QUEUES + 8};
+        struct time_sums_event e = {.start = now, .begin = now, .bytes = (uint64_t)(rand() % 1000)};
+        e.end = now + rand() % (rand() % 50 ? 5 : length);
+        for (uint32_t q = 0; q < GROUPED_QUEUES && i % 20000 == 0; q++) {
+            const uint32_t of_queue[TIME_SUMS_GROUP] = {2 * GROUPED_QUEUES + q / 8, q + other, subjects[2]};
+            assert_int_equal(time_sums_group(grouped, q, of_queue, NULL), 0);
+        }
+        assert_int_equal(time_sums_group_event(grouped, queue, e.start, e.end, e.bytes, NULL), 0);
+        assert_int_equal(time_sums_event(single, subjects, TIME_SUMS_COUNTED, &e, NULL), 0);
+        assert_int_equal(time_sums_cover(single, subjects, TIME_SUMS_GROUP, e.start, e.end, NULL), 0);
+        now += rand() % step;
+    }
+    assert_int_equal(time_sums_width(grouped), width);
+    assert_int_equal(time_sums_width(single), width);
+    assert_int_equal(time_sums_rows(grouped, rank, keep_row, &got, NULL), 0);
+    assert_int_equal(time_sums_rows(single, rank, keep_row, &want, NULL), 0);
+    assert_int_equal(got.n, want.n);
+    for (size_t i = 0; i < got.n; i++) {
+        const size_t figures = offsetof(struct time_sums_row, count);
+        assert_int_equal(got.list[i].bucket, want.list[i].bucket);
+        assert_int_equal(got.list[i].subject, want.list[i].subject);
+        assert_memory_equal((char *)&got.list[i] + figures, (char *)&want.list[i] + figures,
+                            sizeof *got.list - figures);
+    }
+    time_sums_free(grouped);
+    time_sums_free(single);
+    kymo_free(got.list);
+    kymo_free(want.list);
+}
+
+static void test_groups(void **state)
+{
+    (void)state;
+    srand(20261201);
+    run_groups(1 << 20, 50, 100, 1024); /* many in each bucket */
+    run_groups(0, 50, 100000, 512);     /* buckets become wider */
+    run_groups(1 << 16, 3, 10000, 64);
+}
+
 static void test_no_memory(void **state)
 {
     (void)state;
@@ -226,6 +298,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_groups),
         cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
