@@ -219,6 +219,13 @@ static int make_coarse(struct series *t, int64_t bucket, struct kymo_err *err)
     return r;
 }
 
+/* Semaphores are many: SQL sorts their samples apart. */
+static bool is_own(const struct series *t)
+{
+    const struct serve_series_row *row = t->chosen[t->at].series->row;
+    return !row->by_semaphore && serve_own_has_samples(t->dir, row->number) && t->dir->from >= 0;
+}
+
 /* Where a pixel is wider than its buckets and the table is long, the coarser one is as good. */
 static int choose_table(struct series *t, struct kymo_err *err)
 {
@@ -229,7 +236,9 @@ static int choose_table(struct series *t, struct kymo_err *err)
     if (!t->coarse)
         return 0;
     (void)pthread_mutex_lock(&t->dir->lock);
-    int r = t->dir->has_coarse[row->number] ? 0 : make_coarse(t, bucket, err);
+    int r = t->dir->has_coarse[row->number] ? 0
+            : is_own(t)                     ? serve_own_make_coarse(t->dir, row->number, bucket, t->sql->stop, err)
+                                            : make_coarse(t, bucket, err);
     t->dir->has_coarse[row->number] |= r == 0;
     (void)pthread_mutex_unlock(&t->dir->lock);
     return r;
@@ -314,7 +323,9 @@ static int read_own_table(struct series *t, struct kymo_err *err)
                                      .ctx = &o};
     for (size_t i = 0; i < n; i++)
         wanted[i].series = t->chosen[t->at + i].series;
-    int r = serve_own_samples(&o.s, err);
+    int r = t->coarse ? 0 : serve_own_samples(&o.s, err);
+    if (t->coarse)
+        serve_own_coarse_samples(&o.s);
     for (size_t i = 0; i < n && r == 0; i++) {
         struct chosen *c = &t->chosen[t->at + i];
         c->has_before = wanted[i].has_before;
@@ -323,13 +334,6 @@ static int read_own_table(struct series *t, struct kymo_err *err)
             put_before(t, c);
     }
     return r;
-}
-
-/* Semaphores are many: SQL sorts their samples apart. */
-static bool is_own(const struct series *t)
-{
-    const struct serve_series_row *row = t->chosen[t->at].series->row;
-    return !row->by_semaphore && !t->coarse && serve_own_has_samples(t->dir, row->number);
 }
 
 static int read_table(struct series *t, struct kymo_err *err)

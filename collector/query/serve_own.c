@@ -71,6 +71,9 @@ void serve_own_done(struct serve_own *o)
         o->files[i] = table_file_free(o->files[i]);
     for (size_t i = 0; i < KYMO_T_MAX; i++)
         o->samples[i] = table_file_free(o->samples[i]);
+    for (size_t i = 0; i < o->n_coarse; i++)
+        kymo_free(o->coarse[i].buckets);
+    kymo_free(o->coarse);
 }
 
 bool serve_own_has_levels(const struct serve_dir *d)

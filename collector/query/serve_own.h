@@ -22,6 +22,18 @@ struct serve_own {
     /* NULL: not of kymo's, or in several parts: SQL reads it */
     struct table_file *files[SERVE_OWN_MAX];
     struct table_file *samples[KYMO_T_MAX]; /* of series: serve_own_series.h */
+    struct serve_own_coarse *coarse;        /* one of each series; NULL: none made yet */
+    size_t n_coarse;
+};
+
+/* Least, greatest and last value of a series in each bucket of time that has a sample; ts is the last one's. */
+struct serve_own_bucket {
+    int64_t ts;
+    double least, greatest, last;
+};
+struct serve_own_coarse {
+    struct serve_own_bucket *buckets;
+    size_t n, cap;
 };
 
 /* place: the directory by a name of its descriptor. Files that are not read here are no error. */

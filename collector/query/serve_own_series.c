@@ -10,6 +10,7 @@
 
 enum { S_TIME, S_CORE, S_SEMAPHORE, S_FIRST };
 
+#define BUCKETS_MAX (1u << 24)
 #define TAIL 2048 /* samples before the window that are looked at first */
 
 /* The table's column that a part shows; what is computed for others is a column of kymo's. */
@@ -282,6 +283,8 @@ static void take_sample(struct group *g, size_t i, size_t row, int64_t column)
 
 static int64_t column_at(const struct serve_own_samples *s, int64_t ts)
 {
+    if (s->step > 0)
+        return ts / s->step;
     int64_t c = (int64_t)floor((double)(ts - s->from) * (double)s->width / (double)(s->to - s->from));
     return c >= s->width ? s->width - 1 : c < 0 ? 0 : c;
 }
@@ -308,12 +311,8 @@ static int read_window(struct group *g, struct kymo_err *err)
     return rc;
 }
 
-int serve_own_samples(struct serve_own_samples *s, struct kymo_err *err)
+static void begin(struct serve_own_samples *s)
 {
-    struct group *g KYMO_FREE = KYMO_NEW(struct group);
-    if (!g)
-        return kymo_err_set(err, -ENOMEM, "no memory for series");
-    g->s = s;
     for (size_t i = 0; i < s->n; i++) {
         s->wanted[i].column = -1;
         for (size_t k = 0; k < SERVE_PARTS_MAX; k++) {
@@ -321,6 +320,15 @@ int serve_own_samples(struct serve_own_samples *s, struct kymo_err *err)
             s->wanted[i].before_ts[k] = TABLE_NULL;
         }
     }
+}
+
+int serve_own_samples(struct serve_own_samples *s, struct kymo_err *err)
+{
+    struct group *g KYMO_FREE = KYMO_NEW(struct group);
+    if (!g)
+        return kymo_err_set(err, -ENOMEM, "no memory for series");
+    g->s = s;
+    begin(s);
     find_places(g);
     int rc = serve_own_rows_open(&g->rows, s->dir->own->samples[s->table], err);
     if (rc == 0)
@@ -331,4 +339,90 @@ int serve_own_samples(struct serve_own_samples *s, struct kymo_err *err)
     for (size_t c = 0; c < SERVE_OWN_COLUMNS_MAX; c++)
         kymo_free(g->values[c]);
     return rc;
+}
+
+struct making {
+    struct serve_own_samples s;
+    struct serve_own_coarse **ret; /* of each that is wanted */
+    int error;
+};
+
+static void keep_bucket(void *ctx, size_t i)
+{
+    struct making *m = ctx;
+    const struct serve_own_wanted *w = &m->s.wanted[i];
+    struct serve_own_coarse *c = m->ret[i];
+    void *list = c->buckets;
+    int r = w->last_ts[0] == TABLE_NULL ? 0 : kymo_grow(&list, &c->cap, c->n + 1, BUCKETS_MAX, sizeof *c->buckets);
+    c->buckets = list;
+    if (r < 0)
+        m->error = r;
+    else if (w->last_ts[0] != TABLE_NULL)
+        c->buckets[c->n++] = (struct serve_own_bucket){w->last_ts[0], w->least[0], w->greatest[0], w->last[0]};
+}
+
+/* Room for all series of the directory, and which of them are the table's. */
+static int list_series(struct serve_dir *d, struct making *m, struct serve_own_wanted *wanted, enum kymo_table_id table)
+{
+    struct serve_own *o = d->own;
+    if (!o->coarse && !(o->coarse = KYMO_NEW_ARRAY(struct serve_own_coarse, d->series->n + 1)))
+        return -ENOMEM;
+    o->n_coarse = d->series->n;
+    for (size_t i = 0; i < d->series->n; i++)
+        if (d->series->items[i].row->number == table) {
+            wanted[m->s.n].series = &d->series->items[i];
+            m->ret[m->s.n++] = &o->coarse[i];
+            o->coarse[i].n = 0;
+        }
+    return 0;
+}
+
+int serve_own_make_coarse(struct serve_dir *d, enum kymo_table_id table, int64_t step, const volatile bool *stop,
+                          struct kymo_err *err)
+{
+    struct serve_own_wanted *wanted KYMO_FREE = KYMO_NEW_ARRAY(struct serve_own_wanted, d->series->n + 1);
+    struct serve_own_coarse **ret KYMO_FREE =
+        (struct serve_own_coarse **)kymo_calloc(d->series->n + 1, sizeof(struct serve_own_coarse *));
+    struct making m = {.s = {.dir = d, .table = table, .wanted = wanted, .to = INT64_MAX, .step = step, .stop = stop},
+                       .ret = ret};
+    m.s.column = keep_bucket;
+    m.s.ctx = &m;
+    int r = wanted && ret ? list_series(d, &m, wanted, table) : -ENOMEM;
+    if (r < 0)
+        return kymo_err_set(err, r, "no memory for series");
+    r = serve_own_samples(&m.s, err);
+    return r == 0 && m.error ? kymo_err_set(err, m.error, "no memory for series") : r;
+}
+
+static void take_bucket(struct serve_own_samples *s, size_t i, const struct serve_own_bucket *b)
+{
+    struct serve_own_wanted *w = &s->wanted[i];
+    int64_t column = column_at(s, b->ts);
+    if (w->column != column) {
+        if (w->column >= 0)
+            s->column(s->ctx, i);
+        begin_column(w, column);
+    }
+    w->least[0] = fmin(w->least[0], b->least);
+    w->greatest[0] = fmax(w->greatest[0], b->greatest);
+    w->last[0] = b->last;
+}
+
+void serve_own_coarse_samples(struct serve_own_samples *s)
+{
+    begin(s);
+    for (size_t i = 0; i < s->n; i++) {
+        struct serve_own_wanted *w = &s->wanted[i];
+        const struct serve_own_coarse *c = &s->dir->own->coarse[w->series - s->dir->series->items];
+        for (size_t k = 0; k < c->n && c->buckets[k].ts <= s->to; k++) {
+            if (c->buckets[k].ts >= s->from) {
+                take_bucket(s, i, &c->buckets[k]);
+                continue;
+            }
+            w->before[0] = c->buckets[k].last;
+            w->has_before = true;
+        }
+        if (w->column >= 0)
+            s->column(s->ctx, i);
+    }
 }

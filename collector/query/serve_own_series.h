@@ -25,6 +25,7 @@ struct serve_own_samples {
     struct serve_own_wanted *wanted; /* all of this table */
     size_t n;
     int64_t from, to, width; /* samples from from to to, ends included */
+    int64_t step;            /* > 0: columns are so wide, from 0 on, whatever the width */
     uint64_t look_back;      /* rows of a table that is read to its begin for the values before the window */
     const volatile bool *stop;
     /* A column of wanted[i] is whole. */
@@ -36,5 +37,13 @@ bool serve_own_has_samples(const struct serve_dir *d, enum kymo_table_id table);
 uint64_t serve_own_count_samples(const struct serve_dir *d, enum kymo_table_id table);
 /* First the values before the window, then column by column what is in it. */
 int serve_own_samples(struct serve_own_samples *s, struct kymo_err *err) KYMO_MUST_CHECK;
+
+/*
+ * Buckets of all series of a table, of one part each, kept with the directory; step: of each. With the directory's
+ * lock. Then the same answers from these, for pixels that are no narrower.
+ */
+int serve_own_make_coarse(struct serve_dir *d, enum kymo_table_id table, int64_t step, const volatile bool *stop,
+                          struct kymo_err *err) KYMO_MUST_CHECK;
+void serve_own_coarse_samples(struct serve_own_samples *s);
 
 #endif
