@@ -234,8 +234,10 @@ static size_t find_listed(const struct maker *m, const Kymo__Manifest__File *f, 
     bool neff = f->has_type && f->type == KYMO__MANIFEST__FILE__KIND__NEFF;
     for (size_t i = 0; i < m->u->n; i++) {
         const struct upload_file *u = file_at(m, i);
-        bool named = !strncmp(u->path, base, base_n) && !strcmp(u->path + base_n, f->name);
-        if (!u->source && (neff || named) && u->size == f->size && !memcmp(u->sha256, f->sha256.data, sizeof u->sha256))
+        /* By what differs most first: each is compared with each. */
+        if (u->size != f->size || memcmp(u->sha256, f->sha256.data, sizeof u->sha256) != 0 || u->source)
+            continue;
+        if (neff || (!strncmp(u->path, base, base_n) && !strcmp(u->path + base_n, f->name)))
             return i;
     }
     return UPLOAD_NO_FILE;
