@@ -38,8 +38,8 @@ def test_each_row_names_tests_that_are_there():
         if not named:
             wrong.append(f"{statement}: no test")
         for word in named:
-            file = [VIEWER / word, TOP / word] if "/" in word else [HERE / f"{word}.py"]
-            if not any(path.exists() for path in file) and not any(name.startswith(word) for name in every):
+            places = [VIEWER / word, TOP / word, TOP / "tests" / "unit" / word, HERE / f"{word}.py"]
+            if not any(path.exists() for path in places) and not any(name.startswith(word) for name in every):
                 wrong.append(f"{statement}: {word}")
     assert not wrong, "\n".join(wrong)
 

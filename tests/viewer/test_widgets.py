@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+from playwright.sync_api import expect
 
 from driver import close_to
 from test_timeline import around, matmul
@@ -19,6 +20,7 @@ def search(viewer, category, field, match, value):
     widget.get_by_label("Value").fill(value)
     widget.get_by_role("button", name="Submit").click()
     widget.locator(".paging, p.muted, p.error").first.wait_for()
+    expect(widget.get_by_text("Searching…")).to_have_count(0, timeout=30000)
     viewer.page.wait_for_timeout(300)
     return widget
 
