@@ -27,11 +27,16 @@ MEMBERS = 4200
 
 
 def make_huge(parent, directory):
-    """The parent with more members than the page holds, of which the new have no tables, and each collective thrice."""
+    """The parent with more members than the page holds; those that are new have no tables."""
     shutil.copytree(parent, directory)
     members = table(parent, "Member")
     more = members.iloc[[0] * (MEMBERS - len(members))].assign(profile=[f"m{k}" for k in range(len(members), MEMBERS)], rank=range(len(members), MEMBERS))
     pd.concat([members, more]).to_parquet(directory / "Member.parquet")
+
+
+def make_long(parent, directory):
+    """The parent with each collective thrice."""
+    shutil.copytree(parent, directory)
     skew = table(parent, "CollectiveSkew")
     pd.concat([skew.assign(id=skew.id + k * len(skew)) for k in range(3)]).to_parquet(directory / "CollectiveSkew.parquet")
 
@@ -50,6 +55,7 @@ def job(tmp_path_factory):
     fleet_job.simulated_job(many, ranks=18, slow="5:8", steps=1, job="wide")
     (many / "profiles").rename(folder / "profiles" / "many")
     make_huge(parent, folder / "profiles" / "many" / "huge-ranks")
+    make_long(parent, folder / "profiles" / "many" / "long-ranks")
     fleet = folder / "fleet"
     for back, day in enumerate(DAYS):
         for rank in (0, 1):
@@ -347,7 +353,7 @@ def test_ranks_beyond_what_the_page_holds_are_told(page, base):
 
 def test_a_page_of_collectives_is_of_its_window(page, base):
     """Another window begins with the first page of its collectives."""
-    open_ranks(page, base, "huge-ranks")
+    open_ranks(page, base, "long-ranks")
     place = page.locator(".ranks-skew .toolbar").last
     skew = lambda message: "/skew?" in message.url
     with page.expect_response(skew):
