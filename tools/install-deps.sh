@@ -43,6 +43,7 @@ python3
 test_packages="
 ccache
 chromium
+chromium-headless-shell
 clang
 clang-format
 clang-tidy

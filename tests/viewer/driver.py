@@ -19,6 +19,10 @@ class Viewer:
         self.page.wait_for_selector(".timeline")
         self.settle()
 
+    def frames(self):
+        """Until what is known now is drawn."""
+        self.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
     def settle(self):
         """Until nothing is asked any more and what came is drawn."""
         script = """() => {
@@ -27,7 +31,7 @@ class Viewer:
         }"""
         self.page.wait_for_timeout(120)
         self.page.wait_for_function(script, timeout=30000)
-        self.page.wait_for_timeout(80)
+        self.frames()
 
     def range(self):
         data = self.page.eval_on_selector(".timeline", "e => [e.dataset.from, e.dataset.to]")
@@ -61,7 +65,7 @@ class Viewer:
             }""",
             track,
         )
-        self.page.wait_for_timeout(80)
+        self.frames()
 
     def y(self, track):
         self.show(track)
@@ -95,7 +99,7 @@ class Viewer:
         box = self.label(track).bounding_box()
         plot = self.plot()
         rect = [self.x(time) - plot["x"] - reach, box["y"] - plot["y"] - 2, 2 * reach + 1, box["height"] + 4]
-        self.page.wait_for_timeout(60)
+        self.frames()
         return {
             tuple(color)
             for color in self.page.evaluate(

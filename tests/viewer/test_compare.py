@@ -3,6 +3,9 @@
 import re
 
 import pytest
+from playwright.sync_api import expect
+
+from conftest import wait_for
 
 
 def digits(text):
@@ -95,9 +98,8 @@ def test_deltas_are_against_the_chosen_base(with_operators, tables):
     page.get_by_label("Range from").fill("0")
     page.get_by_label("Range to").fill("50")
     page.get_by_role("button", name="Synchronize").click()
-    page.wait_for_timeout(1500)
-    half, _ = counts(page, "Compare Current Selection Summary", "^instructions$")
-    assert 0 < digits(half.splitlines()[0]) < n[0]
+    half = lambda: digits(counts(page, "Compare Current Selection Summary", "^instructions$")[0].splitlines()[0])
+    wait_for(lambda: 0 < half() < n[0], "the selection's summary stays", 10)
 
 
 def test_operators_of_both_are_in_one_tree(with_operators, tables):
@@ -106,7 +108,9 @@ def test_operators_of_both_are_in_one_tree(with_operators, tables):
     panel.locator("tbody tr").first.wait_for()
     panel.get_by_label("Figure").select_option("instructions")
     same = lambda name: tables(name, "select count(*) n from Instruction where starts_with(operator, 'attention/')")[0]["n"]
-    cells = [cell.inner_text() for cell in panel.locator('tr[data-path="attention"] td.number').all()]
+    numbers = panel.locator('tr[data-path="attention"] td.number')
+    expect(numbers).to_contain_text([re.compile("[0-9]")] * 2, timeout=30000)
+    cells = numbers.all_inner_texts()
     assert [digits(cells[0]), digits(cells[1].splitlines()[0])] == [same("attention"), same("hostile")]
     panel.get_by_role("button", name="Unfold attention", exact=True).click()
     panel.locator('tr[data-path="attention/Layer[0]"]').wait_for()

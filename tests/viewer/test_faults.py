@@ -38,7 +38,7 @@ def test_a_closed_tab_stops_its_queries(faulty, double, context):
     post(double, [{"path": "timeline", "delay": 30, "times": 9}])
     page = context.new_page()
     page.goto(f"{double}/#/profile/attention")
-    page.wait_for_timeout(1500)
+    wait_for(lambda: any("timeline" in entry["path"] for entry in requests(double)), "nothing is asked", 10)
     page.close()
     wait_for(lambda: any(entry["gone"] for entry in requests(double) if "timeline" in entry["path"]), "its queries go on", 5)
 

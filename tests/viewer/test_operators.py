@@ -26,7 +26,7 @@ def unfold(widget, *paths):
     for path in paths:
         row(widget, path).get_by_role("button", name=f"Unfold {path}", exact=True).click()
         row(widget, path).get_by_role("button", name=f"Fold {path}", exact=True).wait_for()
-        widget.page.wait_for_timeout(400)
+        widget.locator(f'tr[data-path^="{path}/"]').first.wait_for()
 
 
 def values(widget, column):

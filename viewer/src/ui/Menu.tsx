@@ -1,11 +1,12 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 /** A button with a list below it, which closes after a choice, with Escape, and when the focus or a click goes elsewhere. */
 export function Menu({ label, title, children }: { label: string; title?: string; children: ComponentChildren }) {
   const [open, setOpen] = useState(false);
   const root = useRef<HTMLDivElement>(null);
-  useEffect(() => {
+  // With the list, not after it: Escape may come at once.
+  useLayoutEffect(() => {
     if (!open) return;
     const away = (event: Event) => {
       if (!root.current?.contains(event.target as Node)) setOpen(false);
