@@ -6,7 +6,7 @@
 #define KYMO_COLLECTOR_QUERY_SERVE_OWN_H
 
 #include "collector/query/serve_dir.h"
-#include "collector/query/table_reader.h"
+#include "formats/parquet_read/table_reader.h"
 #include "formats/schema/schema.h"
 
 enum serve_own_table {

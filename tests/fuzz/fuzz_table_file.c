@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "collector/query/table_reader.h"
+#include "formats/parquet_read/table_reader.h"
 
 #define ROWS_MAX 4096
 

@@ -14,9 +14,9 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "collector/query/table_reader.h"
-#include "collector/query/table_unpack.h"
 #include "formats/parquet/parquet_writer.h"
+#include "formats/parquet_read/table_reader.h"
+#include "formats/parquet_read/table_unpack.h"
 
 #define ROWS 70000
 #define GROUP 32768

@@ -18,7 +18,7 @@ MAY_USE = {
     "driver-iface": {"base", "arch", "proto", "formats"},
     "pipeline": {"base", "arch", "proto", "formats"},
     "daemon": {"base", "arch", "proto", "driver-iface"},
-    "collector": {"base", "proto", "formats/schema", "formats/csv"},
+    "collector": {"base", "proto", "formats/schema", "formats/csv", "formats/parquet_read"},
     "tools": ALL,
     "tests": ALL,
 }

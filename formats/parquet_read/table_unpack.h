@@ -1,7 +1,7 @@
 /* How Parquet packs whole numbers, the reading side. Sources end with TABLE_UNPACK_SLACK bytes that may be read. Pure.
  */
-#ifndef KYMO_COLLECTOR_QUERY_TABLE_UNPACK_H
-#define KYMO_COLLECTOR_QUERY_TABLE_UNPACK_H
+#ifndef KYMO_FORMATS_PARQUET_READ_TABLE_UNPACK_H
+#define KYMO_FORMATS_PARQUET_READ_TABLE_UNPACK_H
 
 #include <stddef.h>
 #include <stdint.h>

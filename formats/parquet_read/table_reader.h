@@ -1,8 +1,8 @@
 /* Values of a table_file's row groups, column by column, at the rows that are wanted. One object per thread. */
-#ifndef KYMO_COLLECTOR_QUERY_TABLE_READER_H
-#define KYMO_COLLECTOR_QUERY_TABLE_READER_H
+#ifndef KYMO_FORMATS_PARQUET_READ_TABLE_READER_H
+#define KYMO_FORMATS_PARQUET_READ_TABLE_READER_H
 
-#include "collector/query/table_file.h"
+#include "formats/parquet_read/table_file.h"
 
 #define TABLE_READER_CHUNK_MAX (256u << 20)
 #define TABLE_READER_PAGE_MAX (64u << 20)

@@ -1,4 +1,4 @@
-#include "collector/query/table_reader.h"
+#include "formats/parquet_read/table_reader.h"
 
 #include <errno.h>
 #include <math.h>
@@ -9,8 +9,8 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/le.h"
-#include "collector/query/table_thrift.h"
-#include "collector/query/table_unpack.h"
+#include "formats/parquet_read/table_thrift.h"
+#include "formats/parquet_read/table_unpack.h"
 
 enum { PAGE_DATA = 0, PAGE_DICTIONARY = 2 };
 enum { PLAIN = 0, PLAIN_DICTIONARY = 2, DELTA = 5, RLE_DICTIONARY = 8 };

@@ -3,8 +3,8 @@
  * is wrong with the bytes sticks in bad, and all values are 0 from there on. Nothing is allocated; texts point into the
  * bytes.
  */
-#ifndef KYMO_COLLECTOR_QUERY_TABLE_THRIFT_H
-#define KYMO_COLLECTOR_QUERY_TABLE_THRIFT_H
+#ifndef KYMO_FORMATS_PARQUET_READ_TABLE_THRIFT_H
+#define KYMO_FORMATS_PARQUET_READ_TABLE_THRIFT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "collector/query/table_file.h"
+#include "formats/parquet_read/table_file.h"
 
 #include <errno.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/le.h"
-#include "collector/query/table_thrift.h"
+#include "formats/parquet_read/table_thrift.h"
 
 #define TAIL 8 /* length of the footer, magic */
 #define CODEC_ZSTD 6

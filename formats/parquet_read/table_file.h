@@ -4,8 +4,8 @@
  * reading what the window needs. Only columns that are asked for at open are known, and no lists. Opened by one thread,
  * then shared by all; a table_reader belongs to one thread.
  */
-#ifndef KYMO_COLLECTOR_QUERY_TABLE_FILE_H
-#define KYMO_COLLECTOR_QUERY_TABLE_FILE_H
+#ifndef KYMO_FORMATS_PARQUET_READ_TABLE_FILE_H
+#define KYMO_FORMATS_PARQUET_READ_TABLE_FILE_H
 
 #include <stdbool.h>
 #include <stddef.h>

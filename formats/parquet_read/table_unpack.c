@@ -1,4 +1,4 @@
-#include "collector/query/table_unpack.h"
+#include "formats/parquet_read/table_unpack.h"
 
 #include <errno.h>
 #include <string.h>

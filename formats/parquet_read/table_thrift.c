@@ -1,4 +1,4 @@
-#include "collector/query/table_thrift.h"
+#include "formats/parquet_read/table_thrift.h"
 
 static uint8_t byte_of(struct table_thrift *t)
 {
