@@ -15,7 +15,8 @@ struct export_rows {
     const struct export_source *source;
     struct export_range range; /* of the intervals */
     uint64_t samples;          /* intervals; 0: complete */
-    bool sort;                 /* the table may not ascend by start; complete rows are never sorted */
+    const char *key; /* a column of whole numbers, other in each row, of a table that ascends by start; or NULL */
+    bool sort;       /* the table may not ascend by start; complete rows are never sorted */
     int (*write)(void *ctx, const void *data, size_t n, struct kymo_err *err);
     int (*rewind)(void *ctx, struct kymo_err *err); /* forgets what was written, to begin anew; NULL: it is gone */
     int (*check)(void *ctx, struct kymo_err *err);  /* an error ends it; asked for each row */

@@ -334,13 +334,15 @@ def test_export(case, table):
         assert sampled[times[0]].is_monotonic_increasing
 
 
-def test_export_is_that_of_the_program(case, tmp_path):
+@pytest.mark.parametrize("table", ["DmaPacket", "Instruction"])
+def test_export_is_that_of_the_program(case, tmp_path, table):
+    """Which reads all columns of all rows; of instructions, the server reads those of the chosen rows only."""
     lo, hi = some_windows(case)[1]
     for params, options in (({"mode": "complete"}, []), ({"width": 300}, ["--sample", "300"])):
         directory = tmp_path / "-".join(params)
-        profiles.run(profiles.BIN / "kymo", "export", case.directory, "-f", "csv", "-o", directory, "--start", lo, "--end", hi, "-t", "DmaPacket", *options)
-        wanted = (directory / "DmaPacket.csv").read_bytes().decode()
-        assert case("export", tables="DmaPacket", from_=lo, to=hi, **params) == wanted
+        profiles.run(profiles.BIN / "kymo", "export", case.directory, "-f", "csv", "-o", directory, "--start", lo, "--end", hi, "-t", table, *options)
+        wanted = (directory / f"{table}.csv").read_bytes().decode()
+        assert case("export", tables=table, from_=lo, to=hi, **params) == wanted
 
 
 def test_export_of_a_table_in_any_order(tmp_path, server, made):
