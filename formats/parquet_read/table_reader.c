@@ -449,6 +449,8 @@ static int read_chunk(struct table_reader *r, size_t group, size_t column, struc
 {
     const struct table_chunk *c = &r->file->chunks[group * r->file->n_columns + column];
     kymo_buf_reset(&r->raw);
+    if (c->size == 0)
+        return kymo_err_set(err, -EINVAL, "%s: row group %zu has a column without bytes", r->file->path, group);
     if (c->size > TABLE_READER_CHUNK_MAX || kymo_buf_reserve(&r->raw, c->size) < 0)
         return kymo_err_set(err, -ENOMEM, "no memory for a column of %s", r->file->path);
     r->raw.len = c->size;
@@ -470,8 +472,8 @@ static int read_column(struct reading *g, size_t group, size_t column, struct ky
     int r = text != (g->as == TEXTS) || real != (g->as == REALS) ? -ENOTSUP : 0;
     if (r == 0 && (f->rows[group] > TABLE_READER_GROUP_MAX || (!g->rows && g->n != f->rows[group])))
         r = -ENOTSUP;
-    if (r == 0) {
-        r = g->n ? read_chunk(g->r, group, column, err) : 0;
+    if (r == 0 && g->n) {
+        r = read_chunk(g->r, group, column, err);
         if (r < 0)
             return r;
         r = take_pages(g, f->rows[group]);
