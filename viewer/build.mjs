@@ -36,8 +36,10 @@ async function publish(result) {
   }
   let page = await readFile(join(top, "index.html"), "utf8");
   for (const [plain, hashed] of Object.entries(names)) page = page.replaceAll(`"${plain}"`, `"${hashed}"`);
+  // In the page itself: as a file Chromium asks for it again whenever the page's address changes, which it does after each zoom.
+  const icon = await readFile(join(top, "icon.svg"), "base64");
+  page = page.replaceAll('"icon.svg"', `"data:image/svg+xml;base64,${icon}"`);
   await writeFile(join(dist, "index.html"), page);
-  await writeFile(join(dist, "assets/icon.svg"), await readFile(join(top, "icon.svg")));
 }
 
 if (process.argv.includes("--watch")) {

@@ -26,7 +26,7 @@ import double_more
 from double_tables import Tables
 
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-POLICY = "default-src 'self'; frame-ancestors 'none'; object-src 'none'; base-uri 'none'"
+POLICY = "default-src 'self'; img-src 'self' data: blob:; frame-ancestors 'none'; object-src 'none'; base-uri 'none'"
 PACKED = "application/vnd.kymo.packed"
 
 
