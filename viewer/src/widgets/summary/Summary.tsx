@@ -1,6 +1,6 @@
 // Summaries of the whole profile, of what the timeline shows, and of a box.
 
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 import { ApiError, Latest } from "../../api/client";
 import type { Range } from "../../api/types";
 import type { Profile } from "../../state/profile";
@@ -22,7 +22,8 @@ export function useSummary(profile: Profile, range: Range | null, tracks: string
   const [state, setState] = useState<SummaryState>(nothing());
   const [latest] = useState(() => new Latest());
   const key = range ? `${Math.floor(range.from)} ${Math.ceil(range.to)} ${tracks?.join(",") ?? ""}` : "";
-  useEffect(() => {
+  // Of the layout, not after the paint: a new view gives up the old question before it asks for its own data.
+  useLayoutEffect(() => {
     if (!range) {
       setState(nothing());
       return;
