@@ -156,6 +156,11 @@ def test_hover_shows_what_the_tables_hold(viewer, tables):
     assert f"{event['start_ts']} ns" in card and f"{event['end_ts']} ns" in card
     assert event["operands"] in card and event["symbolic_operands"] in card
     assert " › ".join(event["operator"].split("/")) in card
+    border = viewer.page.locator(".pointer-border").bounding_box()
+    for time, side in ((event["start_ts"], border["x"]), (event["end_ts"], border["x"] + border["width"])):
+        assert abs(viewer.x(time) - side) < 4
+    viewer.page.mouse.move(0, 0)
+    expect(viewer.page.locator(".pointer-border")).to_be_hidden()
 
 
 def test_no_event_vanishes_when_zoomed_out(viewer, tables):

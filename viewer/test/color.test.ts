@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { DEPENDENCIES, PALETTE } from "../src/timeline/color";
+import { ColorTable, colorOf, customColors, DEPENDENCIES, PALETTE } from "../src/timeline/color";
 import { type Color, ciede2000, closest, labOf, SIGHTS } from "./vision";
 
 const sights = Object.keys(SIGHTS);
@@ -57,4 +57,13 @@ test.each(sights)("a match and the focused one are told apart in both themes: %s
     expect(ciede2000(labOf(color, sight), labOf(focused[i]!, sight))).toBeGreaterThan(20);
   });
   expect(found.length).toBeGreaterThanOrEqual(2);
+});
+
+test("the table of a dictionary has its names' colours as pixels, also after one was chosen anew", () => {
+  const dict = ["", "matmul"];
+  const pixel = (name: string) => colorOf(name).reduce((sum, part, i) => sum + part * 256 ** i, 0);
+  for (const place of [1, 0, 1]) expect(new ColorTable(dict).pixel(place)).toBe(pixel(dict[place]!));
+  expect(new ColorTable(dict).pixel(2)).toBe(pixel(""));
+  customColors.set({ matmul: "#010203" });
+  expect(new ColorTable(dict).pixel(1)).toBe(0x030201);
 });

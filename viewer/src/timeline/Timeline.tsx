@@ -151,17 +151,19 @@ interface Parts {
   scroller: HTMLDivElement;
   frame: HTMLCanvasElement;
   overlay: HTMLCanvasElement;
-  pointer: HTMLCanvasElement;
+  pointer: HTMLElement;
+  /** What takes the input. */
+  surface: HTMLElement;
 }
 
 function start(props: Props, parts: Parts): { view: TimelineView; stop(): void } {
-  const { frame, overlay, pointer, plot, scroller } = parts;
+  const { frame, overlay, pointer, surface, plot, scroller } = parts;
   const { profile } = props;
   const view = new TimelineView(props.profile, props.annotations, { frame, overlay, pointer });
   const onScroll = () => view.scroll(scroller.scrollTop);
   scroller.addEventListener("scroll", onScroll);
   const ends = [
-    attach(view, pointer, scroller, { toSource: props.onSource, alone: props.alone !== false }),
+    attach(view, surface, scroller, { toSource: props.onSource, alone: props.alone !== false }),
     observe(plot, (width, height) => view.resize(width, height, window.devicePixelRatio || 1)),
     theme.watch(() => view.restyle()),
     view.scrollTo.watch((top) => top !== null && scroller.scrollTo({ top })),
@@ -245,7 +247,8 @@ export function Timeline(props: Props) {
   const scroller = useRef<HTMLDivElement>(null);
   const frame = useRef<HTMLCanvasElement>(null);
   const overlay = useRef<HTMLCanvasElement>(null);
-  const pointer = useRef<HTMLCanvasElement>(null);
+  const pointer = useRef<HTMLDivElement>(null);
+  const surface = useRef<HTMLCanvasElement>(null);
   const [view, setView] = useState<TimelineView | null>(null);
   const [dialog, setDialog] = useState<DialogName>(null);
   useEffect(() => {
@@ -255,6 +258,7 @@ export function Timeline(props: Props) {
       frame: frame.current!,
       overlay: overlay.current!,
       pointer: pointer.current!,
+      surface: surface.current!,
     });
     setView(started.view);
     return started.stop;
@@ -270,7 +274,8 @@ export function Timeline(props: Props) {
         <div ref={plot} class="plot">
           <canvas ref={frame} />
           <canvas ref={overlay} />
-          <canvas ref={pointer} class="pointer" tabIndex={0} aria-label="Events over time. The keys are in Help." />
+          <div ref={pointer} class="pointer-layer" aria-hidden="true" hidden />
+          <canvas ref={surface} class="pointer" tabIndex={0} aria-label="Events over time. The keys are in Help." />
           <Announcer profile={profile} />
           {view && <HoverCard view={view} />}
           {view && <Trouble trouble={view.trouble} />}

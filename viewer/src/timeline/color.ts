@@ -38,10 +38,12 @@ export type CustomColors = Record<string, string>;
 export const customColors = new Store<CustomColors>(kept("colors", {}));
 customColors.watch((colors) => {
   cache.clear();
+  tables = new WeakMap();
   keep("colors", colors);
 });
 
 const cache = new Map<string, Rgb>();
+let tables = new WeakMap<readonly string[], Uint32Array>();
 
 function natural(name: string): Rgb {
   return PALETTE[hashName(name) % PALETTE.length]!;
@@ -55,6 +57,25 @@ export function colorOf(name: string): Rgb {
   if (custom && /^#[0-9a-f]{6}$/i.test(custom)) color = parse(custom.slice(1));
   cache.set(name, color);
   return color;
+}
+
+/** The colours of a dictionary's names as pixels of an ImageData (0xaabbggrr) without alpha; 0 in the table: not looked up yet. */
+export class ColorTable {
+  private readonly known: Uint32Array;
+
+  constructor(private readonly dict: readonly string[]) {
+    this.known = tables.get(dict) ?? new Uint32Array(dict.length);
+    tables.set(dict, this.known);
+  }
+
+  pixel(place: number): number {
+    const before = this.known[place];
+    if (before) return before & 0xffffff;
+    const [red, green, blue] = colorOf(this.dict[place] ?? "");
+    const color = red | (green << 8) | (blue << 16);
+    if (place < this.known.length) this.known[place] = color | 0x1000000;
+    return color;
+  }
 }
 
 export function css(color: Rgb, alpha = 1): string {

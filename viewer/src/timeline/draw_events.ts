@@ -1,7 +1,7 @@
 // Events on their tracks. What is narrower than a few pixels goes into one line of coverage per track, so that a million events cost
 // what their pixels cost and none of them vanishes; wider ones are drawn as boxes with their names.
 
-import { colorOf, css, isLight } from "./color";
+import { ColorTable, colorOf, css, isLight } from "./color";
 import { type EventData, rowsIn } from "./data";
 import { fitted } from "./draw_text";
 import { span } from "./scale";
@@ -18,27 +18,28 @@ export interface DrawCount {
   narrow: number;
 }
 
-class Coverage {
+/** A line of pixels for each row, in one image: it goes to the canvas in one piece, and from there into each row's height. */
+export class Coverage {
   private cover = new Float32Array(0);
   private most = new Float32Array(0);
-  private color = new Int32Array(0);
-  private pixels: ImageData | null = null;
+  private color = new Uint32Array(0);
+  private image: ImageData | null = null;
+  private pixels = new Uint32Array(0);
   private readonly canvas = document.createElement("canvas");
-  width = 0;
+  private readonly filled: boolean[] = [];
+  private width = 0;
 
-  begin(width: number): void {
-    if (width !== this.width || !this.pixels) {
-      this.width = width;
-      this.cover = new Float32Array(width);
-      this.most = new Float32Array(width);
-      this.color = new Int32Array(width);
-      this.canvas.width = Math.max(width, 1);
-      this.canvas.height = 1;
-      this.pixels = new ImageData(Math.max(width, 1), 1);
-    } else {
-      this.cover.fill(0);
-      this.most.fill(0);
-    }
+  begin(width: number, rows: number): void {
+    this.filled.length = 0;
+    if (width === this.width && rows <= this.canvas.height && this.image) return;
+    this.width = width;
+    this.cover = new Float32Array(width);
+    this.most = new Float32Array(width);
+    this.color = new Uint32Array(width);
+    this.canvas.width = Math.max(width, 1);
+    this.canvas.height = Math.max(rows, 1);
+    this.image = new ImageData(this.canvas.width, this.canvas.height);
+    this.pixels = new Uint32Array(this.image.data.buffer);
   }
 
   /** From x0 to x1 (device pixels) something of this colour covers so much of each pixel. */
@@ -55,32 +56,40 @@ class Coverage {
     }
   }
 
-  draw(context: CanvasRenderingContext2D, dict: string[], y: number, height: number): void {
-    const image = this.pixels!;
-    const data = image.data;
+  /** What was added since the last line becomes the next one; returns its number. */
+  line(dict: string[]): number {
+    const colors = new ColorTable(dict);
+    const row = this.filled.length;
     let any = false;
-    for (let x = 0; x < this.width; x++) {
+    for (let x = 0, at = row * this.width; x < this.width; x++, at++) {
       const cover = this.cover[x]!;
-      const at = x * 4;
       if (cover === 0) {
-        data[at + 3] = 0;
+        this.pixels[at] = 0;
         continue;
       }
       any = true;
-      const rgb = colorOf(dict[this.color[x]!] ?? "");
-      data[at] = rgb[0];
-      data[at + 1] = rgb[1];
-      data[at + 2] = rgb[2];
-      data[at + 3] = 255 * (FAINTEST + (1 - FAINTEST) * Math.min(cover, 1));
+      const alpha = 255 * (FAINTEST + (1 - FAINTEST) * Math.min(cover, 1));
+      this.pixels[at] = colors.pixel(this.color[x]!) | (Math.round(alpha) << 24);
     }
-    if (!any) return;
-    const inner = this.canvas.getContext("2d")!;
-    inner.putImageData(image, 0, 0);
-    context.drawImage(this.canvas, 0, 0, this.width, 1, 0, y, this.width, height);
+    if (any) {
+      this.cover.fill(0);
+      this.most.fill(0);
+    }
+    this.filled.push(any);
+    return row;
+  }
+
+  /** All lines are there. */
+  end(): void {
+    const rows = this.filled.length;
+    if (this.filled.includes(true))
+      this.canvas.getContext("2d")!.putImageData(this.image!, 0, 0, 0, 0, this.width, rows);
+  }
+
+  draw(context: CanvasRenderingContext2D, row: number, y: number, height: number): void {
+    if (this.filled[row]) context.drawImage(this.canvas, 0, row, this.width, 1, 0, y, this.width, height);
   }
 }
-
-const coverage = new Coverage();
 
 interface Wide {
   index: number;
@@ -95,7 +104,7 @@ function density(data: EventData, i: number): number {
 }
 
 /** Sorts the events of a window into narrow ones, which it adds to the coverage, and wide ones, which it returns. */
-function sortOut(scene: Scene, data: EventData, range: [number, number], wideAt: number): Wide[] {
+function sortOut(scene: Scene, data: EventData, range: [number, number], wideAt: number, coverage: Coverage): Wide[] {
   const perNs = (scene.width * scene.ratio) / span(scene.view);
   const wide: Wide[] = [];
   for (let i = range[0]; i < range[1]; i++) {
@@ -162,23 +171,33 @@ function drawName(
   context.fillText(text, box.x + 4 * ratio, box.y + box.tall / 2 + ratio / 2);
 }
 
+/** The events of a row, ready to be drawn. */
+export interface SortedEvents {
+  data: EventData;
+  wide: Wide[];
+  line: number;
+}
+
+export function sortEvents(scene: Scene, data: EventData, coverage: Coverage, count: DrawCount): SortedEvents {
+  const range = rowsIn(data, scene.view.from, scene.view.to);
+  const wide = sortOut(scene, data, range, WIDE * scene.ratio, coverage);
+  count.wide += wide.length;
+  count.narrow += range[1] - range[0] - wide.length;
+  return { data, wide, line: coverage.line(data.dict) };
+}
+
 export function drawEvents(
   context: CanvasRenderingContext2D,
   scene: Scene,
   placed: PlacedRow,
-  data: EventData,
+  { data, wide, line }: SortedEvents,
+  coverage: Coverage,
   waits: boolean,
-  count: DrawCount,
 ): void {
   const { ratio } = scene;
   const top = Math.round((placed.top + 2) * ratio);
   const height = Math.max(Math.round((placed.row.height - 4) * ratio), ratio);
-  const range = rowsIn(data, scene.view.from, scene.view.to);
-  coverage.begin(Math.round(scene.width * ratio));
-  const wide = sortOut(scene, data, range, WIDE * ratio);
   context.imageSmoothingEnabled = false;
-  coverage.draw(context, data.dict, top, height);
-  drawWide(context, scene, data, wide, top, height, waits);
-  count.wide += wide.length;
-  count.narrow += range[1] - range[0] - wide.length;
+  coverage.draw(context, line, top, height);
+  if (wide.length > 0) drawWide(context, scene, data, wide, top, height, waits);
 }

@@ -2,8 +2,8 @@
 
 import type { Bands } from "../api/types";
 import { type Band, type BandLane, lossesOf } from "./bands";
-import type { TimelineData } from "./data";
-import { type DrawCount, drawEvents } from "./draw_events";
+import type { EventData, TimelineData } from "./data";
+import { Coverage, type DrawCount, drawEvents, type SortedEvents, sortEvents } from "./draw_events";
 import { drawSeries } from "./draw_series";
 import { fitted } from "./draw_text";
 import { span, ticks, tickText } from "./scale";
@@ -11,13 +11,15 @@ import { AXIS_HEIGHT, FONT, headHeight, LANE_HEIGHT, type PlacedRow, placedRows,
 import type { Settings } from "./tracks";
 
 const CHAR_WIDTH = 6.4;
+const TEXT_HEIGHT = 18;
 
-export function prepare(canvas: HTMLCanvasElement, scene: Scene): CanvasRenderingContext2D {
+/** An opaque canvas is copied to the screen, not blended with what lies below it. */
+export function prepare(canvas: HTMLCanvasElement, scene: Scene, opaque = false): CanvasRenderingContext2D {
   const width = Math.max(Math.round(scene.width * scene.ratio), 1);
   const height = Math.max(Math.round(scene.height * scene.ratio), 1);
   if (canvas.width !== width) canvas.width = width;
   if (canvas.height !== height) canvas.height = height;
-  const context = canvas.getContext("2d")!;
+  const context = canvas.getContext("2d", { alpha: !opaque })!;
   context.setTransform(scene.ratio, 0, 0, scene.ratio, 0, 0);
   context.clearRect(0, 0, scene.width, scene.height);
   return context;
@@ -129,12 +131,33 @@ export interface FrameInput {
   settings: Settings;
 }
 
+const coverage = new Coverage();
+
+/** What is drawn of a track with events: its window, or while that for this view is on its way, what is known of the whole profile. */
+function eventsOf({ row }: PlacedRow, scene: Scene, data: TimelineData): EventData | null {
+  if (row.track.absent !== null || row.track.form !== "events") return null;
+  const found = data.eventsOf(row.track.id);
+  if (!found) return null;
+  const covers = found.range.from <= scene.view.from && found.range.to >= scene.view.to;
+  return (covers ? null : data.baseOf(row.track.id)) ?? found.data;
+}
+
+function sortRows(scene: Scene, rows: PlacedRow[], data: TimelineData, count: DrawCount): (SortedEvents | null)[] {
+  coverage.begin(Math.round(scene.width * scene.ratio), rows.length);
+  const sorted = rows.map((placed) => {
+    const events = eventsOf(placed, scene, data);
+    return events && sortEvents(scene, events, coverage, count);
+  });
+  coverage.end();
+  return sorted;
+}
+
 function drawRow(
   context: CanvasRenderingContext2D,
   scene: Scene,
   placed: PlacedRow,
   input: FrameInput,
-  count: DrawCount,
+  events: SortedEvents | null,
 ): void {
   const { row } = placed;
   const { track } = row;
@@ -147,23 +170,21 @@ function drawRow(
     const x1 = Math.min(Math.max(xOf(scene, loss.to), x0 + 2), scene.width + 8);
     if (x1 > 0 && x0 < scene.width) hatch(context, x0, placed.top, x1 - x0, row.height - 1, scene.theme.danger);
   }
-  if (track.form === "series") {
-    const series = input.data.seriesOf(track.id);
-    if (series) drawSeries(context, scene, placed, series);
-    return;
-  }
-  const found = input.data.eventsOf(track.id);
-  if (!found) return;
-  const covers = found.range.from <= scene.view.from && found.range.to >= scene.view.to;
-  // While the window for this view is on its way, what is known of the whole profile fills its place.
-  const base = covers ? null : input.data.baseOf(track.id);
-  inPixels(context, () => drawEvents(context, scene, placed, base ?? found.data, input.settings.waits, count));
+  const series = track.form === "series" ? input.data.seriesOf(track.id) : null;
+  if (series) drawSeries(context, scene, placed, series);
+  if (events) inPixels(context, () => drawEvents(context, scene, placed, events, coverage, input.settings.waits));
 }
 
+/** Rows that are whole in sight need no clip, unless they are lower than the text in them. */
 function clippedTo(context: CanvasRenderingContext2D, scene: Scene, placed: PlacedRow, draw: () => void): void {
+  const { top, row, clipTop, clipBottom } = placed;
+  if (top >= clipTop && top + row.height <= clipBottom && row.height >= TEXT_HEIGHT) {
+    draw();
+    return;
+  }
   context.save();
   context.beginPath();
-  context.rect(0, placed.clipTop, scene.width, placed.clipBottom - placed.clipTop);
+  context.rect(0, clipTop, scene.width, clipBottom - clipTop);
   context.clip();
   draw();
   context.restore();
@@ -175,14 +196,16 @@ function drawGround(context: CanvasRenderingContext2D, scene: Scene, placed: Pla
 }
 
 export function drawFrame(canvas: HTMLCanvasElement, scene: Scene, input: FrameInput): DrawCount {
-  const context = prepare(canvas, scene);
+  const rows = placedRows(scene);
   const count: DrawCount = { wide: 0, narrow: 0 };
+  const sorted = sortRows(scene, rows, input.data, count);
+  const context = prepare(canvas, scene, true);
   context.fillStyle = scene.theme.ground;
   context.fillRect(0, 0, scene.width, scene.height);
-  const rows = placedRows(scene);
   for (const placed of rows) clippedTo(context, scene, placed, () => drawGround(context, scene, placed));
   drawGrid(context, scene);
-  for (const placed of rows) clippedTo(context, scene, placed, () => drawRow(context, scene, placed, input, count));
+  for (const [i, placed] of rows.entries())
+    clippedTo(context, scene, placed, () => drawRow(context, scene, placed, input, sorted[i]!));
   drawAxis(context, scene);
   drawLanes(context, scene);
   return count;

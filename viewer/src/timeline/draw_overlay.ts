@@ -7,9 +7,8 @@ import { type Box, sameEvent } from "../state/profile";
 import { dependencyStyle } from "./color";
 import type { TimelineData } from "./data";
 import { prepare, toneColor } from "./draw_frame";
-import { type Hit, type Known, type Place, placesOf } from "./hit";
+import { type Known, type Place, placesOf } from "./hit";
 import { BORDERED, type MarkShape, markShape, stripShare } from "./marks";
-import { span, tickText } from "./scale";
 import { AXIS_HEIGHT, FONT, headHeight, type PlacedRow, placedRows, type Scene, xOf } from "./scene";
 
 const MAX_LINKS = 200;
@@ -263,50 +262,25 @@ function drawBox(context: CanvasRenderingContext2D, scene: Scene, input: Overlay
   }
 }
 
+function isBlank(scene: Scene, input: OverlayInput): boolean {
+  const things = [input.highlights, input.hits, input.annotations, scene.lanes.filter((lane) => lane.tint)];
+  const { selected, focused, marks, lit, box, drawing, zooming } = input;
+  return (
+    things.every((list) => list.length === 0) && !(selected || focused || marks || lit || box || drawing || zooming)
+  );
+}
+
+/** While nothing is on it the layer is neither drawn nor shown: it would be copied and blended for each frame below it. */
 export function drawOverlay(canvas: HTMLCanvasElement, scene: Scene, input: OverlayInput): void {
+  const blank = isBlank(scene, input);
+  if (blank && canvas.style.visibility === "hidden") return;
   const context = prepare(canvas, scene);
+  canvas.style.visibility = blank ? "hidden" : "visible";
+  if (blank) return;
   drawTints(context, scene);
   drawFound(context, scene, input);
   drawHighlights(context, scene, input);
   drawFocused(context, scene, input);
   drawBox(context, scene, input);
   drawAnnotations(context, scene, input);
-}
-
-export interface PointerInput {
-  x: number;
-  time: number;
-  snapped: boolean;
-  hit: Hit | null;
-}
-
-export function drawPointer(canvas: HTMLCanvasElement, scene: Scene, input: PointerInput | null): void {
-  const context = prepare(canvas, scene);
-  if (!input) return;
-  const x = Math.round(input.snapped ? xOf(scene, input.time) : input.x) + 0.5;
-  context.strokeStyle = scene.theme.muted;
-  context.globalAlpha = 0.7;
-  context.lineWidth = 1;
-  context.beginPath();
-  context.moveTo(x, AXIS_HEIGHT - 6);
-  context.lineTo(x, scene.height);
-  context.stroke();
-  context.globalAlpha = 1;
-  context.font = FONT;
-  context.textBaseline = "middle";
-  const text = tickText(input.time, span(scene.view) / scene.width, span(scene.view));
-  const width = context.measureText(text).width + 10;
-  const left = Math.min(Math.max(x - width / 2, 0), scene.width - width);
-  context.fillStyle = scene.theme.text;
-  context.fillRect(left, 3, width, 16);
-  context.fillStyle = scene.theme.ground;
-  context.fillText(text, left + 5, 11.5);
-  if (!input.hit) return;
-  const { data, index, placed } = input.hit;
-  const height = (placed.row.height - 4) / data.lanes;
-  const top = placed.top + 2 + (data.lane?.[index] ?? 0) * height;
-  const x0 = xOf(scene, data.start[index]!);
-  const x1 = Math.max(xOf(scene, data.end[index]!), x0 + 1);
-  const { clipTop, clipBottom } = placed;
-  outline(context, { x0, x1, top, height, clipTop, clipBottom }, scene.theme.text, 1.5);
 }

@@ -10,16 +10,20 @@ import { customColors } from "./color";
 import { TimelineData } from "./data";
 import type { DrawCount } from "./draw_events";
 import { drawFrame } from "./draw_frame";
-import { drawOverlay, drawPointer, type Highlight, highlightsOf } from "./draw_overlay";
+import { drawOverlay, type Highlight, highlightsOf } from "./draw_overlay";
 import { type Hit, hitAt, type Known } from "./hit";
+import { Pointer } from "./pointer";
 import { AXIS_HEIGHT, bodyTop, headHeight, LANE_HEIGHT, readTheme, type Scene, timeOf, xOf } from "./scene";
 import { layoutRows } from "./tracks";
 
 export interface Layers {
   frame: HTMLCanvasElement;
   overlay: HTMLCanvasElement;
-  pointer: HTMLCanvasElement;
+  pointer: HTMLElement;
 }
+
+/** So long an answer waits for the others of the same view, so that they come in one frame. */
+const HOLD_MS = 48;
 
 export interface Hover {
   /** Where the pointer is, from the canvas's corner. */
@@ -55,6 +59,8 @@ export class TimelineView {
   private dirty = { frame: true, overlay: true, pointer: true };
   private scheduled = 0;
   private asking = 0;
+  private holding = 0;
+  private readonly pointer: Pointer;
   private readonly ends: (() => void)[] = [];
 
   constructor(
@@ -69,15 +75,13 @@ export class TimelineView {
     this.data = new TimelineData(
       profile.api,
       profile.extent,
-      () => {
-        this.pointAgain();
-        this.redraw("frame", "overlay", "pointer");
-      },
+      () => this.arrived(),
       (message) => {
         this.trouble.set(message);
         if (message !== null) this.redraw("frame");
       },
     );
+    this.pointer = new Pointer(layers.pointer);
     this.watch();
     this.arrange();
   }
@@ -106,6 +110,7 @@ export class TimelineView {
     for (const end of this.ends) end();
     cancelAnimationFrame(this.scheduled);
     clearTimeout(this.asking);
+    clearTimeout(this.holding);
     this.data.close();
   }
 
@@ -135,6 +140,20 @@ export class TimelineView {
   setLit(marks: Packed | null): void {
     this.lit = marks;
     this.redraw("overlay");
+  }
+
+  /** Data are there. Each frame costs as much as many answers, so the first of several waits a little for the last. */
+  private arrived(): void {
+    if (this.data.busy) {
+      if (!this.holding) this.holding = window.setTimeout(() => this.showArrived(), HOLD_MS);
+    } else this.showArrived();
+  }
+
+  private showArrived(): void {
+    clearTimeout(this.holding);
+    this.holding = 0;
+    this.pointAgain();
+    this.redraw("frame", "overlay", "pointer");
   }
 
   private look(view: Range): void {
@@ -201,7 +220,7 @@ export class TimelineView {
       this.drawn.set(drawFrame(this.layers.frame, scene, input));
     }
     if (dirty.overlay || dirty.frame) this.drawOverlay();
-    if (dirty.pointer) drawPointer(this.layers.pointer, scene, this.hover.value);
+    if (dirty.pointer) this.pointer.draw(scene, this.hover.value);
   }
 
   private drawOverlay(): void {
