@@ -43,11 +43,11 @@ static int keep_busy(void *ctx, const struct sql_cell *c, struct kymo_err *err)
     return c[1].null || c[2].null || c[3].null ? 0 : busy_add(ctx, c[0].text, c[0].len, c[1].i, c[2].i, c[3].i, err);
 }
 
-int op_busy_read(const struct serve_request *q, const char *text, const struct sql_bind *binds, size_t n,
+int op_busy_read(const struct serve_request *q, const char *text, const struct sql_bind *binds, size_t n, bool ordered,
                  struct busy *ret, struct kymo_err *err)
 {
     /* kymo's tables ascend by start; whoever else wrote some may have another order. */
-    char *whole KYMO_FREE = kymo_asprintf("%s%s", text, serve_dir_of(q)->own_levels ? "" : " ORDER BY 2");
+    char *whole KYMO_FREE = kymo_asprintf("%s%s", text, ordered && serve_dir_of(q)->own_levels ? "" : " ORDER BY 2");
     if (!whole)
         return kymo_err_set(err, -ENOMEM, "no memory for a statement");
     return sql_run(serve_sql_of(q), whole, binds, n, keep_busy, ret, err);

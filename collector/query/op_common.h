@@ -34,8 +34,11 @@ int op_window_read(const struct serve_request *q, bool width, struct op_window *
 
 /* FLOPs that one PE array can do in a nanosecond; 0: the tables do not say. */
 int op_peak_read(const struct serve_request *q, double *ret, struct kymo_err *err) KYMO_MUST_CHECK;
-/* text selects a key, an event's start, the begin of what counts of it, and its end, in the order of the table. */
-int op_busy_read(const struct serve_request *q, const char *text, const struct sql_bind *binds, size_t n,
+/*
+ * text selects a key, an event's start, the begin of what counts of it, and its end. ordered: in the order of a table
+ * of kymo's own. A text with IN and six values or more is a join to DuckDB, which knows no order.
+ */
+int op_busy_read(const struct serve_request *q, const char *text, const struct sql_bind *binds, size_t n, bool ordered,
                  struct busy *ret, struct kymo_err *err) KYMO_MUST_CHECK;
 /* True: there is a file of this table. */
 bool op_has_table(const struct serve_request *q, const char *table);

@@ -201,7 +201,7 @@ static const char of_instructions[] =
     " THEN end_ts END AS last, " COUNTED "::BIGINT AS n, " OP_PART " AS part, " OP_WAIT " AS wait, " OP_SHARE
     " * raw_flops AS hardware, " OP_SHARE
     " * flops_transpose AS moved" BYTES(BEGUN) ", CASE WHEN start_ts >= $1 THEN " SPILLED
-                                               " END AS spill_bytes FROM k.\"Instruction\" WHERE " OP_INSIDE;
+                                               " END AS spill_bytes FROM @row_instruction WHERE " OP_INSIDE;
 static const char of_sums[] =
     "SELECT coalesce(operator, '') AS op, coalesce(hlo_name, '') AS hlo, engine, opcode, pcore_idx, first_ts AS first,"
     " last_ts AS last, event_count AS n, time_ns AS part, wait_ns AS wait, raw_flops AS hardware, flops_transpose AS"
@@ -228,17 +228,17 @@ static int add_children(struct operators *o)
     for (size_t i = 0; i < p.n && r == 0; i++, between = " UNION ALL ") {
         r = kymo_buf_printf(&o->text, "%s", between);
         if (r == 0)
-            r = op_parts_text(&o->text, of_instructions, p.pieces[i].from, p.pieces[i].to, p.pieces[i].first);
+            r = op_parts_text(&o->text, of_instructions, &p.pieces[i]);
     }
     if (r == 0 && p.from < p.to) {
         r = kymo_buf_printf(&o->text, "%s", between);
         if (r == 0)
-            r = op_parts_text(&o->text, of_sums, p.from, p.to, false);
+            r = op_parts_sums(&o->text, of_sums, &p);
     }
     if (r == 0)
         r = kymo_buf_printf(&o->text, "), c AS (SELECT *, ");
     if (r == 0)
-        r = op_parts_text(&o->text, children[o->kind], 0, 0, false);
+        r = op_parts_sums(&o->text, children[o->kind], &p);
     return r < 0 ? r : kymo_buf_printf(&o->text, ") ");
 }
 
@@ -291,7 +291,7 @@ static int read_busy(struct operators *o, struct op_active *active, struct kymo_
     kymo_buf_reset(&o->text);
     r = kymo_buf_printf(&o->text,
                         "WITH i AS (SELECT " NAMES " AS opcode, start_ts, " OP_BEGIN
-                        " AS begin_ts, end_ts FROM k.\"Instruction\" WHERE " OP_INSIDE
+                        " AS begin_ts, end_ts FROM @row_instruction WHERE " OP_INSIDE
                         "), c AS (SELECT *, %s) SELECT child, start_ts, begin_ts, end_ts FROM c",
                         children[o->kind]);
     return r < 0 || !sums ? kymo_err_set(err, -ENOMEM, "no memory for a statement")

@@ -15,7 +15,8 @@
 
 struct op_piece {
     int64_t from, to;
-    bool first; /* what begins before it counts here */
+    bool first;  /* what begins before it counts here */
+    bool narrow; /* it has few of the profile's events */
 };
 
 struct op_parts {
@@ -26,8 +27,13 @@ struct op_parts {
 
 /* SERVE_SUMS_MAX: of events that no table sums up. */
 void op_parts_make(const struct serve_dir *d, enum serve_sums sums, const struct op_window *w, struct op_parts *ret);
-/* Appends a text in which $1 and $2 are the ends of a stretch of time: with its numbers, and true or false for $3. */
-int op_parts_text(struct kymo_buf *b, const char *text, int64_t from, int64_t to, bool first);
+/*
+ * Appends a text in which $1 and $2 are the ends of a stretch of time: with its numbers, true or false for $3, and for
+ * @NAME the view k.NAME or, where the stretch is narrow, what it has of this (serve_tracks.h).
+ */
+int op_parts_text(struct kymo_buf *b, const char *text, const struct op_piece *p);
+/* The same of the buckets. */
+int op_parts_sums(struct kymo_buf *b, const char *text, const struct op_parts *p);
 
 /* Time covered, by key, over all parts of a window. */
 struct op_active {
@@ -36,9 +42,16 @@ struct op_active {
 int op_active_open(const struct op_parts *p, struct op_active *ret, struct kymo_err *err) KYMO_MUST_CHECK;
 void op_active_done(struct op_active *a);
 /*
- * events selects what op_busy_read takes, with $1 and $2 for the ends of a piece; sums a key and ns of the buckets that
- * start from $1 and before $2 (NULL: there are no buckets). binds follow in both, from $4.
+ * Events of the pieces: text selects what op_busy_read takes, with $1 and $2 for the ends of a piece. binds follow from
+ * $4. ordered: as op_busy_read has it.
  */
+int op_active_events(const struct serve_request *q, const struct op_parts *p, const char *text,
+                     const struct sql_bind *binds, size_t n, bool ordered, struct op_active *ret,
+                     struct kymo_err *err) KYMO_MUST_CHECK;
+/* Sums of the buckets, where there are some: text selects a key and ns of those that start from $1 and before $2. */
+int op_active_sums(const struct serve_request *q, const struct op_parts *p, const char *text,
+                   const struct sql_bind *binds, size_t n, struct op_active *ret, struct kymo_err *err) KYMO_MUST_CHECK;
+/* Both, with the same binds; the events in the order of their table. */
 int op_active_read(const struct serve_request *q, const struct op_parts *p, const char *events, const char *sums,
                    const struct sql_bind *binds, size_t n, struct op_active *ret, struct kymo_err *err) KYMO_MUST_CHECK;
 int64_t op_active_of(struct op_active *a, const char *key, size_t n);

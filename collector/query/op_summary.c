@@ -4,16 +4,16 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "collector/query/op_parts.h"
+#include "collector/query/op_covered.h"
+#include "collector/query/rollup.h"
 #include "collector/query/serve_ops.h"
+#include "collector/query/serve_own.h"
 #include "collector/query/serve_tracks.h"
 
 #define SQL_MAX (4u << 20)
 #define ROWS_MAX 2000
-#define TOP "20" /* of queues, opcodes, operators: those with the most time */
-
-/* Sets of columns that instructions are grouped by, as grouping() numbers them. */
-enum set { SET_ENGINE = 3, SET_OPCODE = 5, SET_OPERATOR = 14, SET_ALL = 15 };
+#define TOP 20 /* of queues, opcodes, operators: those with the most time; */
+#define TOP_TEXT "20"
 
 struct summary {
     struct serve_request *q;
@@ -113,10 +113,9 @@ static int add_source(struct summary *s, const struct op_parts *p, const struct 
 {
     int r = 0;
     for (size_t i = 0; i < p->n && r == 0; i++) {
-        const struct op_piece *one = &p->pieces[i];
         r = kymo_buf_printf(&s->text, "%s", *between);
         if (r == 0)
-            r = op_parts_text(&s->text, source->events, one->from, one->to, one->first);
+            r = op_parts_text(&s->text, source->events, &p->pieces[i]);
         if (r == 0)
             r = add_tracks(s, source->kind, "track");
         *between = " UNION ALL ";
@@ -124,7 +123,7 @@ static int add_source(struct summary *s, const struct op_parts *p, const struct 
     if (r == 0 && p->from < p->to) {
         r = kymo_buf_printf(&s->text, "%s", *between);
         if (r == 0)
-            r = op_parts_text(&s->text, source->sums, p->from, p->to, false);
+            r = op_parts_sums(&s->text, source->sums, p);
         if (r == 0)
             r = add_tracks(s, source->kind, source->column);
         *between = " UNION ALL ";
@@ -154,7 +153,7 @@ static int busy_of_rows(struct summary *s, int built, struct busy *ret, struct k
 {
     if (built < 0)
         return kymo_err_set(err, built, "no memory for a statement");
-    return op_busy_read(s->q, (const char *)s->text.data, s->binds, s->n_binds, ret, err);
+    return op_busy_read(s->q, (const char *)s->text.data, s->binds, s->n_binds, false, ret, err);
 }
 
 static void put(json_t *o, const char *name, json_t *value)
@@ -180,7 +179,7 @@ static void put_active(const struct summary *s, json_t *row, int64_t ns)
 
 /* Instructions */
 
-#define COPIED(name) ", sum(" name ")::BIGINT AS " name
+#define SUM(name) ", sum(" name ")::BIGINT"
 #define BYTES(X)                                                                                                       \
     X("hbm_read_bytes")                                                                                                \
     X("hbm_write_bytes")                                                                                               \
@@ -200,14 +199,19 @@ static const char *const byte_columns[] = {BYTES(NAME)};
 #define INSTRUCTIONS_FROM                                                                                              \
     "SELECT " SERVE_ENGINE " AS engine, pcore_idx AS pcore, coalesce(opcode, '') AS opcode, " SERVE_OPERATOR           \
     " AS operator, " COUNTED "::BIGINT AS instructions, " OP_PART " AS part, " OP_WAIT " AS wait, " OP_SHARE           \
-    " * raw_flops AS hardware, " OP_SHARE " * flops_transpose AS moved" BYTES(BEGUN) " FROM k.row_"
+    " * raw_flops AS hardware, " OP_SHARE " * flops_transpose AS moved" BYTES(BEGUN) " FROM @row_"
 #define INSTRUCTION_SUMS                                                                                               \
     "SELECT engine, pcore_idx AS pcore, opcode, coalesce(operator, '') AS operator, event_count AS instructions,"      \
     " time_ns AS part, wait_ns AS wait, raw_flops AS hardware, flops_transpose AS moved" BYTES(                        \
         SUMMED) " FROM k.\"WindowSums\" WHERE kind = 'operation' AND " BUCKETS
 
+static int keep_group(void *ctx, const struct sql_cell *c, struct kymo_err *err)
+{
+    return rollup_add(ctx, c, err);
+}
+
 /* One pass for all that is told of instructions. */
-static int read_instructions(struct summary *s, json_t **ret, struct kymo_err *err)
+static int read_instructions(struct summary *s, struct rollup *ret, struct kymo_err *err)
 {
     static const struct source sources[] = {
         {SERVE_KIND_instruction, INSTRUCTIONS_FROM "instruction WHERE " OP_INSIDE, INSTRUCTION_SUMS, "timeline_track"},
@@ -222,23 +226,12 @@ static int read_instructions(struct summary *s, json_t **ret, struct kymo_err *e
         if (s->box ? s->of_kind[sources[i].kind] > 0 : i == 0)
             r = add_source(s, &p, &sources[i], &between);
     if (r == 0)
-        r = kymo_buf_printf(
-            &s->text, "%s",
-            "), o AS (SELECT engine, pcore, opcode, operator, sum(instructions) AS instructions, sum(part) AS part,"
-            " sum(wait) AS wait, sum(hardware) AS hardware, sum(moved) AS moved" BYTES(
-                COPIED) " FROM i GROUP BY engine, pcore, opcode, operator), g AS (SELECT grouping(engine, pcore, "
-                        "opcode, operator)::BIGINT AS kind, engine, pcore, opcode, operator,"
-                        " coalesce(sum(instructions), 0)::BIGINT AS instructions, sum(part)::BIGINT AS time_ns,"
-                        " sum(wait)::BIGINT AS wait_ns, TRY_CAST(round(sum(hardware)) AS BIGINT) AS hardware_flops,"
-                        " TRY_CAST(round(sum(moved)) AS BIGINT) AS transpose_flops" BYTES(
-                            COPIED) " FROM o GROUP BY GROUPING SETS ((engine, pcore), (engine, opcode), (operator), "
-                                    "())) SELECT * FROM g"
-                                    " QUALIFY kind IN (3, 15) OR row_number() OVER (PARTITION BY kind ORDER BY "
-                                    "time_ns DESC, engine, opcode,"
-                                    " operator) <= " TOP
-                                    " ORDER BY kind, CASE WHEN kind = 3 THEN pcore END, CASE WHEN kind <> 3 THEN "
-                                    "-time_ns END, engine, opcode, operator");
-    return rows_of(s, r, ROWS_MAX, ret, err);
+        r = kymo_buf_printf(&s->text, "%s",
+                            ") SELECT engine, pcore, opcode, operator, sum(instructions)::BIGINT, sum(part)::BIGINT,"
+                            " sum(wait)::BIGINT" BYTES(SUM) ", sum(hardware)::DOUBLE, sum(moved)::DOUBLE FROM i"
+                                                            " GROUP BY engine, pcore, opcode, operator");
+    return r < 0 ? kymo_err_set(err, r, "no memory for a statement")
+                 : sql_run(serve_sql_of(s->q), (const char *)s->text.data, s->binds, s->n_binds, keep_group, ret, err);
 }
 
 static json_t *field(const json_t *row, const char *name)
@@ -267,14 +260,13 @@ static json_t *copy(const json_t *row, const char *const *names, size_t n)
     return o;
 }
 
-static int put_totals(struct summary *s, const json_t *row)
+static void put_totals(struct summary *s, const json_t *row)
 {
     json_t *flops = json_object();
     put(s->answer, "instructions", field(row, "instructions"));
     put_flops(s, flops, row, true);
     put(s->answer, "flops", flops);
     put(s->answer, "memory", copy(row, byte_columns, sizeof byte_columns / sizeof *byte_columns));
-    return 0;
 }
 
 static bool is_chosen(const struct summary *s, const struct serve_track *t)
@@ -314,7 +306,7 @@ static int read_active(struct summary *s, struct op_active *active, struct kymo_
 {
     static const char of_engines[] =
         "SELECT " SERVE_ENGINE " || ' ' || coalesce(pcore_idx, -1), start_ts, start_ts, end_ts FROM"
-        " k.\"ActiveTime\" WHERE end_ts >= $1 AND start_ts < $2",
+        " @ActiveTime WHERE " OP_INSIDE,
                       sums[] = "SELECT engine || ' ' || pcore_idx, sum(busy_ns)::BIGINT FROM k.\"WindowSums\" WHERE"
                                " kind = 'engine' AND " BUCKETS " GROUP BY ALL";
     struct op_parts p = {.n = 1, .pieces = {{s->w.from, s->w.to, true}}};
@@ -324,8 +316,13 @@ static int read_active(struct summary *s, struct op_active *active, struct kymo_
         return r < 0 ? r : op_active_read(s->q, &p, of_engines, sums, NULL, 0, active, err);
     }
     int r = op_active_open(&p, active, err);
+    bool split = s->of_kind[SERVE_KIND_instruction_split];
+    const struct op_covered c = {split ? SERVE_KIND_instruction_split : SERVE_KIND_instruction, s->chosen, s->n_chosen,
+                                 OP_COVERED_ENGINE};
     if (r < 0)
         return r;
+    if (s->box && split != (s->of_kind[SERVE_KIND_instruction] > 0) && serve_own_has_events(s->dir, c.kind))
+        return op_covered_read(s->q, &c, &p, active, err);
     begin(s);
     r = kymo_buf_printf(&s->text, "%s",
                         "SELECT " SERVE_ENGINE " || ' ' || coalesce(pcore_idx, -1), start_ts, " OP_BEGIN
@@ -333,7 +330,7 @@ static int read_active(struct summary *s, struct op_active *active, struct kymo_
     return busy_of_rows(s, r < 0 ? r : add_instructions(s), active->pieces[0], err);
 }
 
-static int put_engine(struct summary *s, struct op_active *active, json_t *list, const json_t *row)
+static json_t *engine_json(struct summary *s, struct op_active *active, const json_t *row)
 {
     static const char *const names[] = {"engine", "pcore", "instructions", "time_ns"};
     char key[128];
@@ -344,33 +341,43 @@ static int put_engine(struct summary *s, struct op_active *active, json_t *list,
     put_active(s, o, op_active_of(active, key, (size_t)n));
     put(o, "wait_ns", field(row, "wait_ns"));
     put_flops(s, o, row, false);
-    return json_array_append_new(list, o);
+    return o;
+}
+
+static void put_copies(struct summary *s, const char *name, json_t *rows, const char *const *fields, size_t n)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        (void)json_array_append_new(list, copy(json_array_get(rows, i), fields, n));
+    put(s->answer, name, list);
+    json_decref(rows);
+}
+
+static void put_rolled_up(struct summary *s, struct rollup *sums, struct op_active *active)
+{
+    static const char *const opcode[] = {"engine", "opcode", "instructions", "time_ns"};
+    static const char *const operator[] = {"operator", "instructions", "time_ns"};
+    json_t *engines = json_array(), *rows = rollup_rows(sums, ROLLUP_ENGINE, ROWS_MAX);
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        (void)json_array_append_new(engines, engine_json(s, active, json_array_get(rows, i)));
+    json_decref(rows);
+    put(s->answer, "engines", engines);
+    put_copies(s, "opcodes", rollup_rows(sums, ROLLUP_OPCODE, TOP), opcode, 4);
+    put_copies(s, "operators", rollup_rows(sums, ROLLUP_OPERATOR, TOP), operator, 3);
+    rows = rollup_rows(sums, ROLLUP_ALL, 1);
+    put_totals(s, json_array_get(rows, 0));
+    json_decref(rows);
 }
 
 static int put_instructions(struct summary *s, struct kymo_err *err)
 {
-    static const char *const opcode[] = {"engine", "opcode", "instructions", "time_ns"}, *const operator[] = {
-                                                                                             "operator", "instructions",
-                                                                                             "time_ns"};
-    json_t *rows = NULL, *engines = json_array(), *opcodes = json_array(), *operators = json_array();
     struct op_active active KYMO_CLEANUP(op_active_done) = {0};
-    int r = read_instructions(s, &rows, err);
+    struct rollup *sums KYMO_CLEANUP(rollup_freep) = rollup_new();
+    int r = sums ? read_instructions(s, sums, err) : kymo_err_set(err, -ENOMEM, "no memory for a summary");
     if (r == 0)
         r = read_active(s, &active, err);
-    for (size_t i = 0; r == 0 && i < json_array_size(rows); i++) {
-        const json_t *row = json_array_get(rows, i);
-        json_int_t set = json_integer_value(json_object_get(row, "kind"));
-        int added = set == SET_ENGINE     ? put_engine(s, &active, engines, row)
-                    : set == SET_OPCODE   ? json_array_append_new(opcodes, copy(row, opcode, 4))
-                    : set == SET_OPERATOR ? json_array_append_new(operators, copy(row, operator, 3))
-                                          : put_totals(s, row);
-        if (added < 0)
-            r = kymo_err_set(err, -ENOMEM, "no memory for a summary");
-    }
-    json_decref(rows);
-    put(s->answer, "engines", engines);
-    put(s->answer, "opcodes", opcodes);
-    put(s->answer, "operators", operators);
+    if (r == 0)
+        put_rolled_up(s, sums, &active);
     return r;
 }
 
@@ -382,7 +389,7 @@ static int put_instructions(struct summary *s, struct kymo_err *err)
     "SELECT dependency_type, event_count AS count, wait_ns, CASE WHEN event_count > 0 THEN cost_ns END AS cost_ns "    \
     "FROM k.\"WaitSums\" WHERE " BUCKETS
 #define WAITS_ON(kind)                                                                                                 \
-    WAITS_FROM "(SELECT w.*, i.track FROM k.\"WaitCause\" w, k.row_" kind " i WHERE w.instruction_id = i.id AND"       \
+    WAITS_FROM "(SELECT w.*, i.track FROM @WaitCause w, @row_" kind " i WHERE w.instruction_id = i.id AND"             \
                " w.start_ts < $2 AND w.end_ts >= $1 AND i.start_ts < $2 AND i.end_ts >= $1) WHERE " OP_INSIDE
 
 /* A box of both kinds of tracks counts no wait twice. */
@@ -400,8 +407,7 @@ static int add_waits_of_both(struct summary *s)
 
 static int add_waits(struct summary *s)
 {
-    static const struct source all = {SERVE_KIND_instruction, WAITS_FROM "k.\"WaitCause\" WHERE " OP_INSIDE, WAIT_SUMS,
-                                      ""},
+    static const struct source all = {SERVE_KIND_instruction, WAITS_FROM "@WaitCause WHERE " OP_INSIDE, WAIT_SUMS, ""},
                                joined = {SERVE_KIND_instruction, WAITS_ON("instruction"), WAIT_SUMS, "timeline_track"},
                                split = {SERVE_KIND_instruction_split, WAITS_ON("instruction_split"), WAIT_SUMS,
                                         "split_track"};
@@ -445,18 +451,18 @@ static const struct part {
      SERVE_SUMS_TRANSFERS,
      {SERVE_KIND_dma_transfer,
       "SELECT queue_name AS queue, pcore_idx AS pcore, " COUNTED "::BIGINT AS transfers, " BEGUN_BYTES ", " OP_PART
-      " AS time_ns FROM k.row_dma_transfer WHERE " OP_INSIDE,
+      " AS time_ns FROM @row_dma_transfer WHERE " OP_INSIDE,
       "SELECT queue_name AS queue, pcore_idx AS pcore, event_count AS transfers, transfer_bytes AS bytes, "
       "time_ns" SUMS_OF("dma_transfer"),
       "timeline_track"},
      false,
      "SELECT queue, pcore, sum(transfers)::BIGINT AS transfers, coalesce(sum(bytes), 0)::BIGINT AS transfer_bytes,"
      " sum(time_ns)::BIGINT AS time_ns FROM (",
-     ") GROUP BY queue, pcore ORDER BY time_ns DESC, queue, pcore LIMIT " TOP},
+     ") GROUP BY queue, pcore ORDER BY time_ns DESC, queue, pcore LIMIT " TOP_TEXT},
     {"host_dma",
      SERVE_SUMS_HOST,
      {SERVE_KIND_host_dma,
-      "SELECT " COUNTED "::BIGINT AS transfers, " BEGUN_BYTES " FROM k.row_host_dma WHERE " OP_INSIDE,
+      "SELECT " COUNTED "::BIGINT AS transfers, " BEGUN_BYTES " FROM @row_host_dma WHERE " OP_INSIDE,
       "SELECT event_count AS transfers, transfer_bytes AS bytes" SUMS_OF("host_dma"), "timeline_track"},
      true,
      "SELECT coalesce(sum(transfers), 0)::BIGINT AS transfers, coalesce(sum(bytes), 0)::BIGINT AS transfer_bytes FROM "
@@ -507,41 +513,44 @@ static int put_part(struct summary *s, const struct part *p, struct kymo_err *er
     return 0;
 }
 
+/* A statement with its tracks, unless these are all of their kind; the first three values are the ends of parts. */
+static int make_tracked(struct summary *s, const struct op_covered *c, const char *text, const char *column,
+                        const char *tail)
+{
+    kymo_buf_reset(&s->text);
+    s->n_binds = 3;
+    int r = kymo_buf_printf(&s->text, "%s", text);
+    if (r == 0 && c->tracks)
+        r = add_tracks(s, c->kind, column);
+    return r < 0 ? r : kymo_buf_printf(&s->text, "%s", tail);
+}
+
+/* Other people's events that tracks of a kind show. */
+static int read_foreign(struct summary *s, const struct op_covered *c, const struct op_parts *p, const char *events,
+                        struct op_active *ret, struct kymo_err *err)
+{
+    int r = make_tracked(s, c, events, "track", "");
+    return r < 0 ? kymo_err_set(err, r, "no memory for a statement")
+                 : op_active_events(s->q, p, (const char *)s->text.data, s->binds + 3, s->n_binds - 3, false, ret, err);
+}
+
 /*
- * What tracks of a kind cover, each or together: events and sums are statements up to their WHERE, sums NULL where none
- * say it.
+ * What tracks of a kind cover, by key: events and sums are statements up to their WHERE, sums NULL where none say it.
  */
-static int read_covered(struct summary *s, enum serve_kind kind, enum serve_sums group, const char *events,
+static int read_covered(struct summary *s, const struct op_covered *c, enum serve_sums group, const char *events,
                         const char *sums, struct op_active *ret, struct kymo_err *err)
 {
     struct op_parts p;
     op_parts_make(s->dir, sums ? group : SERVE_SUMS_MAX, &s->w, &p);
     int r = op_active_open(&p, ret, err);
-    if (r < 0)
+    if (r == 0)
+        r = serve_own_has_events(s->dir, c->kind) ? op_covered_read(s->q, c, &p, ret, err)
+                                                  : read_foreign(s, c, &p, events, ret, err);
+    if (r < 0 || !sums)
         return r;
-    struct kymo_buf first;
-    kymo_buf_init(&first, SQL_MAX);
-    /* The first three values are the ends of parts. */
-    kymo_buf_reset(&s->text);
-    s->n_binds = 3;
-    r = kymo_buf_printf(&s->text, "%s", events);
-    if (r == 0)
-        r = add_tracks(s, kind, "track");
-    if (r == 0)
-        r = kymo_buf_printf(&first, "%s", (const char *)s->text.data);
-    kymo_buf_reset(&s->text);
-    s->n_binds = 3;
-    if (r == 0)
-        r = kymo_buf_printf(&s->text, "%s", sums ? sums : "");
-    if (r == 0)
-        r = add_tracks(s, kind, "timeline_track");
-    if (r == 0)
-        r = kymo_buf_printf(&s->text, " GROUP BY ALL");
-    r = r < 0 ? kymo_err_set(err, r, "no memory for a statement")
-              : op_active_read(s->q, &p, (const char *)first.data, (const char *)s->text.data, s->binds + 3,
-                               s->n_binds - 3, ret, err);
-    kymo_buf_done(&first);
-    return r;
+    r = make_tracked(s, c, sums, "timeline_track", " GROUP BY ALL");
+    return r < 0 ? kymo_err_set(err, r, "no memory for a statement")
+                 : op_active_sums(s->q, &p, (const char *)s->text.data, s->binds + 3, s->n_binds - 3, ret, err);
 }
 
 static bool has_all(const struct summary *s, enum serve_kind kind)
@@ -557,17 +566,15 @@ static int read_dma_active(struct summary *s, enum serve_kind kind, struct op_ac
 {
     static const char all[] = "SELECT '', sum(busy_ns)::BIGINT" SUMS_OF("dma");
     char events[256], one[256];
-    (void)snprintf(events, sizeof events, "SELECT '', start_ts, start_ts, end_ts FROM k.row_%s WHERE %s",
+    struct op_covered c = {kind, s->chosen, s->n_chosen, OP_COVERED_ALL};
+    bool whole = has_all(s, kind);
+    if (whole)
+        c.tracks = NULL;
+    (void)snprintf(events, sizeof events, "SELECT '', start_ts, start_ts, end_ts FROM @row_%s WHERE %s",
                    serve_kinds[kind].name, OP_INSIDE);
     (void)snprintf(one, sizeof one, "SELECT '', sum(busy_ns)::BIGINT FROM k.\"WindowSums\" WHERE kind = '%s' AND %s",
                    serve_kinds[kind].name, BUCKETS);
-    if (has_all(s, kind)) {
-        struct op_parts p;
-        op_parts_make(s->dir, SERVE_SUMS_PACKETS, &s->w, &p);
-        int r = op_active_open(&p, ret, err);
-        return r < 0 ? r : op_active_read(s->q, &p, events, all, NULL, 0, ret, err);
-    }
-    return read_covered(s, kind, SERVE_SUMS_PACKETS, events, s->of_kind[kind] == 1 ? one : NULL, ret, err);
+    return read_covered(s, &c, SERVE_SUMS_PACKETS, events, whole ? all : s->of_kind[kind] == 1 ? one : NULL, ret, err);
 }
 
 /* Packets of the engines' tracks, or of the queues' where a box has these. */
@@ -576,7 +583,7 @@ static int put_dma(struct summary *s, struct kymo_err *err)
 #define PACKETS_FROM                                                                                                   \
     "SELECT " COUNTED "::BIGINT AS packets, " BEGUN_BYTES ", CASE WHEN " COUNTED                                       \
     " THEN transfer_bytes END AS all_bytes,"                                                                           \
-    " CASE WHEN " COUNTED " AND transfer_bytes IS NOT NULL THEN 1 END AS sized FROM k.row_"
+    " CASE WHEN " COUNTED " AND transfer_bytes IS NOT NULL THEN 1 END AS sized FROM @row_"
 #define PACKET_SUMS(kind)                                                                                              \
     "SELECT event_count AS packets, transfer_bytes AS bytes, transfer_bytes AS all_bytes, event_count AS "             \
     "sized" SUMS_OF(kind)
@@ -644,7 +651,7 @@ static int read_tracks(struct summary *s, enum serve_kind kind, json_t **ret, st
     char events[512], sums[512];
     (void)snprintf(events, sizeof events,
                    "SELECT track, %s::BIGINT AS events, %s AS time_ns, CASE WHEN start_ts >= $1 THEN bytes END AS bytes"
-                   " FROM k.src_%s WHERE %s",
+                   " FROM @src_%s WHERE %s",
                    COUNTED, OP_PART, serve_kinds[kind].name, OP_INSIDE);
     (void)snprintf(sums, sizeof sums,
                    "SELECT %s AS track, event_count AS events, time_ns, CASE WHEN event_count > 0 THEN %s END AS bytes"
@@ -668,12 +675,13 @@ static int put_tracks_of(struct summary *s, enum serve_kind kind, json_t *list, 
     if (r < 0)
         return r;
     (void)snprintf(texts[0], sizeof texts[0],
-                   "SELECT track, start_ts, least(start_ts + wait, end_ts), end_ts FROM k.src_%s WHERE %s",
+                   "SELECT track, start_ts, least(start_ts + wait, end_ts), end_ts FROM @src_%s WHERE %s",
                    serve_kinds[kind].name, OP_INSIDE);
     (void)snprintf(texts[1], sizeof texts[1],
                    "SELECT timeline_track, sum(busy_ns)::BIGINT FROM k.\"WindowSums\" WHERE kind = '%s' AND %s",
                    t->busy ? t->busy : "", BUCKETS);
-    r = read_covered(s, kind, t->group, texts[0], t->busy ? texts[1] : NULL, &active, err);
+    const struct op_covered c = {kind, s->chosen, s->n_chosen, OP_COVERED_TRACK};
+    r = read_covered(s, &c, t->group, texts[0], t->busy ? texts[1] : NULL, &active, err);
     for (size_t i = 0; r == 0 && i < json_array_size(rows); i++) {
         json_t *row = json_array_get(rows, i), *track = json_object_get(row, "track");
         put_active(s, row, op_active_of(&active, json_string_value(track), json_string_length(track)));

@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "collector/query/query_internal.h"
 #include "collector/query/query_views.h"
-#include "collector/query/serve_own.h"
+#include "collector/query/serve_own_scan.h"
 #include "collector/query/serve_series.h"
 #include "collector/query/serve_tracks.h"
 
@@ -182,6 +182,8 @@ static int prepare(struct serve_dir *d, const struct sql *s, struct kymo_err *er
         r = find_extent(d, s, err);
     if (r == 0)
         r = find_sums(d, s, err);
+    if (r == 0)
+        r = serve_own_scan_register(d, s->connection, err);
     if (r == 0)
         r = serve_tracks_views(d, s, err);
     if (r == 0)

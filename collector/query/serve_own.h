@@ -15,6 +15,8 @@ enum serve_own_table {
     SERVE_OWN_PACKETS,
     SERVE_OWN_TRANSFERS,
     SERVE_OWN_HOST,
+    SERVE_OWN_WAITS,
+    SERVE_OWN_ACTIVE,
     SERVE_OWN_MAX
 };
 
@@ -49,6 +51,9 @@ struct serve_own_window {
     enum serve_kind kind;
     int64_t from, to; /* what begins at to or before and ends at from or later */
     const volatile bool *stop;
+    /* Of events. NULL: of all tracks; asked at least once for each that comes. */
+    bool (*wanted)(void *ctx, const struct sql_cell *track);
+    bool bare; /* only track, start, end and wait are given */
     sql_row row;
     void *ctx;
 };

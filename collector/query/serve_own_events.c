@@ -12,30 +12,67 @@
 #define NAMES 64 /* tracks' names that are kept, by what they are made of */
 #define NAME_MAX 512
 
-/* Columns of all tables begin alike; the rest have places of their own in each. */
-enum { C_ID, C_START, C_END, C_PCORE, C_FIRST };
+/* Columns of all tables of events begin alike; the rest have places of their own in each. */
+enum { C_ID, C_START = SERVE_OWN_C_START, C_END = SERVE_OWN_C_END, C_PCORE, C_FIRST };
 enum { I_TRACK = C_FIRST, I_ENGINE, I_OPCODE, I_OPERATOR, I_LAYER, I_HLO, I_WAIT, I_BY, I_MAX };
 enum { D_BYTES = C_FIRST, D_VARIABLE, D_QUEUE, D_ENGINE, D_NUMBER, D_MAX };
 enum { H_BYTES = C_FIRST, H_TRAFFIC, H_ENGINE, H_MAX };
 
-static const char *const instruction_columns[I_MAX] = {
-    "id",     "start_ts", "end_ts", "pcore_idx", "timeline_track",   "engine",
-    "opcode", "operator", "layer",  "hlo_name",  "evt_wait_time_ns", "executed_by",
+/* Those behind I_MAX are for statements (serve_own_scan.h). */
+static const char *const instruction_columns[] = {
+    "id",
+    "start_ts",
+    "end_ts",
+    "pcore_idx",
+    "timeline_track",
+    "engine",
+    "opcode",
+    "operator",
+    "layer",
+    "hlo_name",
+    "evt_wait_time_ns",
+    "executed_by",
+    [I_MAX] = "raw_flops",
+    "flops_transpose",
+    "hbm_read_bytes",
+    "hbm_write_bytes",
+    "sbuf_read_bytes",
+    "sbuf_write_bytes",
+    "psum_read_bytes",
+    "psum_write_bytes",
+    "spill_save_bytes",
+    "spill_reload_bytes",
 };
 static const char *const packet_columns[D_MAX] = {"id",       "start_ts",   "end_ts",     "pcore_idx", "transfer_bytes",
                                                   "variable", "queue_name", "engine_idx", "queue_idx"};
 static const char *const host_columns[H_MAX] = {"id",      "start_ts",  "end_ts", "pcore_idx", "transfer_bytes",
                                                 "traffic", "engine_idx"};
+static const char *const wait_columns[] = {"instruction_id", "start_ts", "end_ts", "dependency_type", "cost_ns"};
+static const char *const active_columns[] = {"pcore_idx", "start_ts", "end_ts", "engine"};
+
+#define SOURCE(table, columns)                                                                                         \
+    {                                                                                                                  \
+        table, columns, sizeof(columns) / sizeof *(columns)                                                            \
+    }
 
 const struct serve_own_source *serve_own_source_of(enum serve_own_table table)
 {
     static const struct serve_own_source sources[SERVE_OWN_MAX] = {
-        [SERVE_OWN_INSTRUCTIONS] = {"Instruction", instruction_columns, I_MAX},
-        [SERVE_OWN_PACKETS] = {"DmaPacket", packet_columns, D_MAX},
-        [SERVE_OWN_TRANSFERS] = {"DmaPacketAggregated", packet_columns, D_MAX},
-        [SERVE_OWN_HOST] = {"HostDmaTransfer", host_columns, H_MAX},
+        [SERVE_OWN_INSTRUCTIONS] = SOURCE("Instruction", instruction_columns),
+        [SERVE_OWN_PACKETS] = SOURCE("DmaPacket", packet_columns),
+        [SERVE_OWN_TRANSFERS] = SOURCE("DmaPacketAggregated", packet_columns),
+        [SERVE_OWN_HOST] = SOURCE("HostDmaTransfer", host_columns),
+        [SERVE_OWN_WAITS] = SOURCE("WaitCause", wait_columns),
+        [SERVE_OWN_ACTIVE] = SOURCE("ActiveTime", active_columns),
     };
     return &sources[table];
+}
+
+bool serve_own_is_text(const struct serve_own_source *s, size_t column)
+{
+    const struct kymo_table *t = s->table ? kymo_schema_find(s->table) : NULL;
+    int i = t && column < s->n ? kymo_schema_column(t, s->columns[column]) : -1;
+    return i >= 0 && t->columns[i].type == KYMO_TYPE_STRING;
 }
 
 int serve_own_table_of(enum serve_kind kind)
@@ -58,7 +95,7 @@ int serve_own_table_of(enum serve_kind kind)
 
 /* A name is made again and again of the same few parts. */
 struct name {
-    bool known;
+    bool known, wanted;
     uint32_t places[2]; /* of texts in the group's dictionaries */
     int64_t numbers[3];
     size_t len;
@@ -192,19 +229,25 @@ static bool parts_of(const struct events *e, size_t row, uint32_t places[2], int
         numbers[1] = r->numbers[H_ENGINE][row];
         return true;
     }
-    if (e->w->kind != SERVE_KIND_dma_transfer) {
+    if (e->w->kind != SERVE_KIND_dma_transfer)
         numbers[1] = r->numbers[D_ENGINE][row];
+    if (e->w->kind == SERVE_KIND_dma_queue)
         numbers[2] = r->numbers[D_NUMBER][row];
-    }
     places[0] = e->w->kind == SERVE_KIND_dma_engine ? 0 : r->texts[D_QUEUE][row].place;
     return places[0] != UINT32_MAX;
 }
 
-static struct sql_cell track_of(struct events *e, size_t row)
+static bool is_wanted(const struct events *e, const struct sql_cell *track)
+{
+    return !e->w->wanted || e->w->wanted(e->w->ctx, track);
+}
+
+static struct sql_cell track_of(struct events *e, size_t row, bool *ret_wanted)
 {
     if (e->w->kind == SERVE_KIND_instruction) {
         struct sql_cell c = serve_own_text(&e->rows.texts[I_TRACK][row]);
         c.null = false; /* the empty text */
+        *ret_wanted = is_wanted(e, &c);
         return c;
     }
     uint32_t places[2];
@@ -218,9 +261,11 @@ static struct sql_cell track_of(struct events *e, size_t row)
         memcmp(n->numbers, numbers, sizeof n->numbers) != 0) {
         make_name(e, n, row);
         n->known = placed;
+        n->wanted = is_wanted(e, &(struct sql_cell){.text = n->text, .len = n->len});
         memcpy(n->places, places, sizeof n->places);
         memcpy(n->numbers, numbers, sizeof n->numbers);
     }
+    *ret_wanted = n->wanted;
     return (struct sql_cell){.text = n->text, .len = n->len};
 }
 
@@ -231,58 +276,51 @@ static void forget_names(struct events *e)
         e->names[i].known = false;
 }
 
-static int read_instructions(struct serve_own_rows *r, bool split, struct kymo_err *err)
+/* What the tracks of a kind are named by, and what else is given of its events. */
+static const struct columns {
+    size_t named[4], given[4]; /* 0: no more */
+} columns[SERVE_KIND_MAX] = {
+    [SERVE_KIND_instruction] = {{I_WAIT, I_TRACK}, {I_OPCODE, I_OPERATOR}},
+    [SERVE_KIND_instruction_split] = {{I_WAIT, I_ENGINE, I_OPCODE, I_BY}, {I_OPERATOR}},
+    [SERVE_KIND_dma_engine] = {{D_ENGINE}, {D_VARIABLE, D_QUEUE, D_BYTES}},
+    [SERVE_KIND_dma_queue] = {{D_QUEUE, D_ENGINE, D_NUMBER}, {D_VARIABLE, D_BYTES}},
+    [SERVE_KIND_dma_transfer] = {{D_QUEUE}, {D_VARIABLE, D_BYTES}},
+    [SERVE_KIND_host_dma] = {{H_ENGINE}, {H_TRAFFIC, H_BYTES}},
+};
+
+static int read_some(struct events *e, const size_t list[4], struct kymo_err *err)
 {
-    int rc = serve_own_rows_texts(r, I_OPCODE, err);
-    if (rc == 0)
-        rc = serve_own_rows_texts(r, I_OPERATOR, err);
-    if (rc == 0)
-        rc = serve_own_rows_numbers(r, I_WAIT, err);
-    if (rc == 0 && !split)
-        rc = serve_own_rows_texts(r, I_TRACK, err);
-    if (rc == 0 && split)
-        rc = serve_own_rows_texts(r, I_ENGINE, err);
-    if (rc == 0 && split)
-        rc = serve_own_rows_texts(r, I_BY, err);
+    const struct serve_own_source *s = serve_own_source_of((enum serve_own_table)serve_own_table_of(e->w->kind));
+    int rc = 0;
+    for (size_t i = 0; i < 4 && list[i] && rc == 0; i++)
+        rc = serve_own_is_text(s, list[i]) ? serve_own_rows_texts(&e->rows, list[i], err)
+                                           : serve_own_rows_numbers(&e->rows, list[i], err);
+    return rc;
+}
+
+/* What operator_of looks at where there is no operator. */
+static int read_operators(struct serve_own_rows *r, struct kymo_err *err)
+{
     bool all = true;
-    for (size_t i = 0; i < r->n && rc == 0 && all; i++)
+    for (size_t i = 0; i < r->n && all; i++)
         all = r->texts[I_OPERATOR][i].at != NULL;
-    if (rc == 0 && !all)
-        rc = serve_own_rows_texts(r, I_LAYER, err);
+    int rc = all ? 0 : serve_own_rows_texts(r, I_LAYER, err);
     return rc == 0 && !all ? serve_own_rows_texts(r, I_HLO, err) : rc;
 }
 
-static int read_packets(struct serve_own_rows *r, bool packets, struct kymo_err *err)
-{
-    int rc = serve_own_rows_texts(r, D_VARIABLE, err);
-    if (rc == 0)
-        rc = serve_own_rows_texts(r, D_QUEUE, err);
-    if (rc == 0)
-        rc = serve_own_rows_numbers(r, D_BYTES, err);
-    if (rc == 0 && packets)
-        rc = serve_own_rows_numbers(r, D_ENGINE, err);
-    return rc == 0 && packets ? serve_own_rows_numbers(r, D_NUMBER, err) : rc;
-}
-
-static int read_host(struct serve_own_rows *r, struct kymo_err *err)
-{
-    int rc = serve_own_rows_texts(r, H_TRAFFIC, err);
-    if (rc == 0)
-        rc = serve_own_rows_numbers(r, H_BYTES, err);
-    return rc == 0 ? serve_own_rows_numbers(r, H_ENGINE, err) : rc;
-}
-
-/* Times as well: those that rows were chosen by may have been so by the bounds alone, or be of other rows. */
 static int read_columns(struct events *e, struct kymo_err *err)
 {
-    int rc = 0, table = serve_own_table_of(e->w->kind);
-    for (size_t i = 0; i < C_FIRST && rc == 0; i++)
+    const struct columns *c = &columns[e->w->kind];
+    bool bare = e->w->bare;
+    int rc = bare ? 0 : serve_own_rows_numbers(&e->rows, C_ID, err);
+    for (size_t i = C_START; i < C_FIRST && rc == 0; i++)
         rc = serve_own_rows_numbers(&e->rows, i, err);
-    if (rc < 0)
-        return rc;
-    if (table == SERVE_OWN_INSTRUCTIONS)
-        return read_instructions(&e->rows, e->w->kind == SERVE_KIND_instruction_split, err);
-    return table == SERVE_OWN_HOST ? read_host(&e->rows, err) : read_packets(&e->rows, table == SERVE_OWN_PACKETS, err);
+    if (rc == 0)
+        rc = read_some(e, c->named, err);
+    if (rc == 0 && !bare)
+        rc = read_some(e, c->given, err);
+    bool operators = !bare && serve_own_table_of(e->w->kind) == SERVE_OWN_INSTRUCTIONS;
+    return rc == 0 && operators ? read_operators(&e->rows, err) : rc;
 }
 
 static bool is_empty(const struct table_text *t)
@@ -307,10 +345,8 @@ static void put_rest(const struct events *e, size_t i, struct sql_cell *c)
 {
     const struct serve_own_rows *r = &e->rows;
     int table = serve_own_table_of(e->w->kind);
-    c[SERVE_OWN_WAIT] = c[SERVE_OWN_BYTES] = serve_own_number(0);
+    c[SERVE_OWN_BYTES] = serve_own_number(0);
     if (table == SERVE_OWN_INSTRUCTIONS) {
-        int64_t wait = r->numbers[I_WAIT][i];
-        c[SERVE_OWN_WAIT] = serve_own_number(wait == TABLE_NULL ? 0 : wait);
         c[SERVE_OWN_LABEL] = or_empty(&r->texts[I_OPCODE][i]);
         c[SERVE_OWN_COLOR] = operator_of(r, i);
     } else if (table == SERVE_OWN_HOST) {
@@ -329,15 +365,22 @@ static void put_rest(const struct events *e, size_t i, struct sql_cell *c)
 static int give_rows(struct events *e, struct kymo_err *err)
 {
     const struct serve_own_rows *r = &e->rows;
-    struct sql_cell cells[SERVE_OWN_EVENT_CELLS];
+    const int64_t *waits = serve_own_table_of(e->w->kind) == SERVE_OWN_INSTRUCTIONS ? r->numbers[I_WAIT] : NULL;
+    struct sql_cell cells[SERVE_OWN_EVENT_CELLS] = {{0}};
     int rc = 0;
     forget_names(e);
     for (size_t i = 0; i < r->n && rc == 0; i++) {
-        cells[SERVE_OWN_TRACK] = track_of(e, i);
-        cells[SERVE_OWN_ID] = serve_own_number(r->numbers[C_ID][i]);
+        bool wanted;
+        cells[SERVE_OWN_TRACK] = track_of(e, i, &wanted);
+        if (!wanted)
+            continue;
         cells[SERVE_OWN_START] = serve_own_number(r->numbers[C_START][i]);
         cells[SERVE_OWN_END] = serve_own_number(r->numbers[C_END][i]);
-        put_rest(e, i, cells);
+        cells[SERVE_OWN_WAIT] = serve_own_number(waits && waits[i] != TABLE_NULL ? waits[i] : 0);
+        if (!e->w->bare) {
+            cells[SERVE_OWN_ID] = serve_own_number(r->numbers[C_ID][i]);
+            put_rest(e, i, cells);
+        }
         rc = e->w->row(e->w->ctx, cells, err);
     }
     return rc;

@@ -4,14 +4,19 @@
 
 #include "collector/query/serve_own.h"
 
+/* Where each table has the times. */
+enum { SERVE_OWN_C_START = 1, SERVE_OWN_C_END };
+
 struct serve_own_source {
     const char *table;
     const char *const *columns;
     size_t n;
 };
 
-/* Of a table of events; empty for the levels. */
+/* Of a table; empty for the levels. */
 const struct serve_own_source *serve_own_source_of(enum serve_own_table table);
+/* By the schema: a file may lack a column. */
+bool serve_own_is_text(const struct serve_own_source *s, size_t column);
 /* In how many files a table is. */
 size_t serve_own_parts(const char *place, const char *table);
 /* Those of series. */

@@ -4,7 +4,7 @@
 
 #include "collector/query/serve_own.h"
 
-#define SERVE_OWN_COLUMNS_MAX 16
+#define SERVE_OWN_COLUMNS_MAX TABLE_FILE_COLUMNS_MAX
 
 struct serve_own_rows {
     struct table_reader *reader;

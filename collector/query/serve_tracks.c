@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "collector/query/serve_own_scan.h"
 
 #define SQL_MAX (1u << 16)
 /* Of levels of detail that are made here, as pipeline/lod/lod.h has them for those in the table. */
@@ -25,52 +26,61 @@ static const char *const engines[] = {"Tensor", "Vector", "Scalar", "GpSimd", "S
 /* Each: the columns track, pcore, bytes, wait, label, color, key and times, and the table. %s: the core's suffix. */
 struct source {
     enum serve_kind kind;
-    const char *track, *rest;
+    const char *track, *columns, *table;
 };
 
 static const struct source sources[] = {
     {SERVE_KIND_instruction, SERVE_ENGINE " || CASE WHEN " IS_MATMUL " THEN 'Matrix' ELSE '' END || %s",
      "pcore_idx AS pcore, 0 AS bytes, coalesce(evt_wait_time_ns, 0) AS wait, coalesce(opcode, '') AS "
-     "label, " SERVE_OPERATOR " AS color, id, start_ts, end_ts FROM k.\"Instruction\""},
+     "label, " SERVE_OPERATOR " AS color, id, start_ts, end_ts",
+     "Instruction"},
     {SERVE_KIND_instruction_split,
      SERVE_ENGINE " || CASE WHEN " IS_MATMUL
                   " THEN 'Matrix' WHEN executed_by = 'sequencer' THEN ' Sequencer' ELSE ' Compute' END || %s",
      "pcore_idx AS pcore, 0 AS bytes, coalesce(evt_wait_time_ns, 0) AS wait, coalesce(opcode, '') AS "
-     "label, " SERVE_OPERATOR " AS color, id, start_ts, end_ts FROM k.\"Instruction\""},
+     "label, " SERVE_OPERATOR " AS color, id, start_ts, end_ts",
+     "Instruction"},
     {SERVE_KIND_dma_engine, "'DMA-E' || coalesce(engine_idx::VARCHAR, '?') || %s",
      "pcore_idx AS pcore, transfer_bytes AS bytes, 0 AS wait, coalesce(nullif(variable, ''), queue_name, '') AS label,"
-     " coalesce(queue_name, '') AS color, id, start_ts, end_ts FROM k.\"DmaPacket\""},
+     " coalesce(queue_name, '') AS color, id, start_ts, end_ts",
+     "DmaPacket"},
     {SERVE_KIND_dma_queue,
      "'DMA-E' || coalesce(engine_idx::VARCHAR, '?') || ' ' || coalesce(nullif(queue_name, ''), 'queue ' ||"
      " coalesce(queue_idx::VARCHAR, '?')) || %s",
      "pcore_idx AS pcore, transfer_bytes AS bytes, 0 AS wait, coalesce(nullif(variable, ''), queue_name, '') AS label,"
-     " coalesce(queue_name, '') AS color, id, start_ts, end_ts FROM k.\"DmaPacket\""},
+     " coalesce(queue_name, '') AS color, id, start_ts, end_ts",
+     "DmaPacket"},
     {SERVE_KIND_dma_transfer,
      "CASE WHEN coalesce(queue_name, '') = '' OR queue_name = 'unknown' THEN 'unknown' ELSE queue_name || %s END",
      "pcore_idx AS pcore, transfer_bytes AS bytes, 0 AS wait, coalesce(nullif(variable, ''), queue_name, '') AS label,"
-     " coalesce(queue_name, '') AS color, id, start_ts, end_ts FROM k.\"DmaPacketAggregated\""},
+     " coalesce(queue_name, '') AS color, id, start_ts, end_ts",
+     "DmaPacketAggregated"},
     {SERVE_KIND_host_dma, "'Host-device DMA-E' || coalesce(engine_idx::VARCHAR, '?')",
      "NULL::BIGINT AS pcore, transfer_bytes AS bytes, 0 AS wait, coalesce(traffic, 'unknown') AS label,"
-     " coalesce(traffic, 'unknown') AS color, id, start_ts, end_ts FROM k.\"HostDmaTransfer\""},
+     " coalesce(traffic, 'unknown') AS color, id, start_ts, end_ts",
+     "HostDmaTransfer"},
     {SERVE_KIND_collective, "'CC stream ' || coalesce(stream_id::VARCHAR, '?')",
      "NULL::BIGINT AS pcore, greatest(coalesce(input_size, 0), coalesce(output_size, 0)) AS bytes, 0 AS wait,"
-     " coalesce(operation, '') AS label, coalesce(operation, '') AS color, coalesce(id, -1) AS id, start_ts, end_ts"
-     " FROM k.\"CcOp\""},
+     " coalesce(operation, '') AS label, coalesce(operation, '') AS color, coalesce(id, -1) AS id, start_ts, end_ts",
+     "CcOp"},
     {SERVE_KIND_cc_instruction, "'CC-core ' || coalesce(core_idx::VARCHAR, '?')",
      "NULL::BIGINT AS pcore, 0 AS bytes, coalesce(evt_wait_time_ns, 0) AS wait, coalesce(description, '') AS label,"
-     " coalesce(description, '') AS color, coalesce(id, -1) AS id, start_ts, end_ts FROM k.\"CcInstruction\""},
+     " coalesce(description, '') AS color, coalesce(id, -1) AS id, start_ts, end_ts",
+     "CcInstruction"},
     {SERVE_KIND_barrier, "'Barriers' || %s",
      "pcore_idx AS pcore, 0 AS bytes, 0 AS wait, coalesce(engine_name, '') AS label, coalesce(engine_name, '') AS "
      "color,"
-     " coalesce(id, -1) AS id, start_ts, end_ts FROM k.\"CoreBarriers\""},
+     " coalesce(id, -1) AS id, start_ts, end_ts",
+     "CoreBarriers"},
     {SERVE_KIND_throttle, "'Throttling ' || coalesce(type, '') || %s",
      "pcore_idx AS pcore, 0 AS bytes, 0 AS wait, coalesce(k::VARCHAR || '/' || n::VARCHAR, '') AS label,"
-     " coalesce(type, '') AS color, -1 AS id, timestamp AS start_ts, timestamp + duration AS end_ts FROM "
-     "k.\"Throttle\""},
+     " coalesce(type, '') AS color, -1 AS id, timestamp AS start_ts, timestamp + duration AS end_ts",
+     "Throttle"},
     {SERVE_KIND_error, "'Errors' || %s",
      "pcore_idx AS pcore, 0 AS bytes, 0 AS wait, coalesce(description, '') AS label, coalesce(type, '') AS color, -1 "
      "AS id,"
-     " timestamp AS start_ts, timestamp AS end_ts FROM k.\"Error\""},
+     " timestamp AS start_ts, timestamp AS end_ts",
+     "Error"},
 };
 
 static int add_track_text(struct kymo_buf *b, const struct serve_dir *d, const char *track)
@@ -90,32 +100,72 @@ int serve_tracks_label(const struct serve_dir *d, enum serve_kind kind, struct k
     return -ENOENT;
 }
 
-static int make_view(const struct serve_dir *d, const struct sql *s, const struct source *src, const char *prefix,
-                     const char *rest, struct kymo_buf *b, struct kymo_err *err)
+static int add_select(const struct serve_dir *d, const struct source *src, const char *columns, struct kymo_buf *b)
 {
-    kymo_buf_reset(b);
-    int r = kymo_buf_printf(b, "CREATE VIEW k.%s_%s AS SELECT ", prefix, serve_kinds[src->kind].name);
+    int r = kymo_buf_printf(b, "SELECT ");
     /* Where the levels are the table's own, its tracks have the table's own names. */
     if (r == 0 && src->kind == SERVE_KIND_instruction && d->own_levels)
         r = kymo_buf_printf(b, "coalesce(timeline_track, '')");
     else if (r == 0)
         r = add_track_text(b, d, src->track);
+    return r < 0 ? r : kymo_buf_printf(b, " AS track, %s FROM ", columns);
+}
+
+static int make(const struct sql *s, int built, const struct kymo_buf *b, struct kymo_err *err)
+{
+    return built < 0 ? kymo_err_set(err, built, "no memory for a view")
+                     : sql_run(s, (const char *)b->data, NULL, 0, NULL, NULL, err);
+}
+
+#define IN_WINDOW(name, rest) "CREATE MACRO k." name "(window_from, window_to) AS TABLE " rest
+#define TOUCHES " WHERE start_ts < window_to AND end_ts >= window_from"
+
+/* The same of what touches a window. */
+static int make_window(const struct serve_dir *d, const struct sql *s, const struct source *src, const char *prefix,
+                       const char *columns, struct kymo_buf *b, struct kymo_err *err)
+{
+    const char *kind = serve_kinds[src->kind].name;
+    kymo_buf_reset(b);
+    int r = kymo_buf_printf(b, IN_WINDOW("in_%s_%s", ""), prefix, kind);
+    if (r == 0 && !serve_own_scan_has(d, src->table))
+        return make(s, kymo_buf_printf(b, "SELECT * FROM k.%s_%s" TOUCHES, prefix, kind), b, err);
     if (r == 0)
-        r = kymo_buf_printf(b, " AS track, %s", rest);
-    return r < 0 ? kymo_err_set(err, r, "no memory for a view")
-                 : sql_run(s, (const char *)b->data, NULL, 0, NULL, NULL, err);
+        r = add_select(d, src, columns, b);
+    return make(s, r < 0 ? r : kymo_buf_printf(b, "kymo_rows('%s', window_from, window_to)", src->table), b, err);
+}
+
+static int make_view(const struct serve_dir *d, const struct sql *s, const struct source *src, const char *prefix,
+                     const char *columns, struct kymo_buf *b, struct kymo_err *err)
+{
+    kymo_buf_reset(b);
+    int r = kymo_buf_printf(b, "CREATE VIEW k.%s_%s AS ", prefix, serve_kinds[src->kind].name);
+    if (r == 0)
+        r = add_select(d, src, columns, b);
+    r = make(s, r < 0 ? r : kymo_buf_printf(b, "k.\"%s\"", src->table), b, err);
+    return r < 0 ? r : make_window(d, s, src, prefix, columns, b, err);
 }
 
 static int make_source(const struct serve_dir *d, const struct sql *s, const struct source *src, struct kymo_buf *b,
                        struct kymo_err *err)
 {
-    const char *table = serve_kinds[src->kind].table;
-    int r = make_view(d, s, src, "src", src->rest, b, err);
-    if (r < 0 || !table)
-        return r;
-    char rest[128];
-    (void)snprintf(rest, sizeof rest, "* FROM k.\"%s\"", table);
-    return make_view(d, s, src, "row", rest, b, err);
+    int r = make_view(d, s, src, "src", src->columns, b, err);
+    return r < 0 || !serve_kinds[src->kind].table ? r : make_view(d, s, src, "row", "*", b, err);
+}
+
+/* Of tables without tracks. */
+static int make_table_windows(const struct serve_dir *d, const struct sql *s, struct kymo_buf *b, struct kymo_err *err)
+{
+    static const char *const tables[] = {"ActiveTime", "WaitCause"};
+    int r = 0;
+    for (size_t i = 0; i < sizeof tables / sizeof *tables && r == 0; i++) {
+        kymo_buf_reset(b);
+        bool own = serve_own_scan_has(d, tables[i]);
+        r = own ? kymo_buf_printf(b, IN_WINDOW("in_%s", "SELECT * FROM kymo_rows('%s', window_from, window_to)"),
+                                  tables[i], tables[i])
+                : kymo_buf_printf(b, IN_WINDOW("in_%s", "SELECT * FROM k.\"%s\"" TOUCHES), tables[i], tables[i]);
+        r = make(s, r, b, err);
+    }
+    return r;
 }
 
 /* Levels of one kind, each from the one below, the finest from the events. */
@@ -184,6 +234,8 @@ int serve_tracks_views(struct serve_dir *d, const struct sql *s, struct kymo_err
     int r = 0;
     for (size_t i = 0; i < sizeof sources / sizeof *sources && r == 0; i++)
         r = make_source(d, s, &sources[i], &b, err);
+    if (r == 0)
+        r = make_table_windows(d, s, &b, err);
     if (r == 0)
         r = d->own_levels ? sql_run(s, own, NULL, 0, NULL, NULL, err) : make_all_levels(d, s, &b, err);
     kymo_buf_done(&b);

@@ -13,7 +13,9 @@
 
 /*
  * Views k.src_KIND(id, start_ts, end_ts, track, pcore, bytes, wait, label, color), of kinds with a table also
- * k.row_KIND(track, all columns of the table), and k.levels.
+ * k.row_KIND(track, all columns of the table), and k.levels. Of what begins before TO and ends at FROM or later:
+ * k.in_src_KIND(FROM, TO), k.in_row_KIND(FROM, TO), k.in_ActiveTime(FROM, TO) and k.in_WaitCause(FROM, TO), which read
+ * kymo's own files without DuckDB, and of these only some columns (serve_own_scan.h).
  */
 int serve_tracks_views(struct serve_dir *d, const struct sql *s, struct kymo_err *err) KYMO_MUST_CHECK;
 /* Appends SQL for the label of the track of a row of the kind's table. */

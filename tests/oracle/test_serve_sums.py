@@ -3,6 +3,8 @@
 import os
 import random
 
+import duckdb
+import numpy as np
 import pytest
 
 import profiles
@@ -95,3 +97,38 @@ def test_operators(both):
             below += [r["id"] for r in bare["rows"][:3] if r["expandable"]]
     same(*ask("operators", sort="-active_ns"), "operators")
     same(*ask("operators", filter="a", sort="-time_ns"), "operators")
+
+
+# A table of several row groups, which DuckDB reads with several threads, and more tracks than it compares one by one.
+
+RECORDS, MANY = 1_000_000, 6
+PACKETS = """SELECT 'DMA-E' || engine_idx || ' ' || queue_name AS track, start_ts, end_ts FROM '{0}/DmaPacket.parquet' WHERE start_ts < {2}
+    AND end_ts >= {1} ORDER BY start_ts"""
+
+
+def covered(rows, lo, hi):
+    """Nanoseconds; rows ascend by start."""
+    begin, end = rows.start_ts.to_numpy().clip(lo, hi), rows.end_ts.to_numpy().clip(lo, hi)
+    reach = np.maximum.accumulate(np.concatenate([[lo], end]))
+    return int(np.maximum(end - np.maximum(begin, reach[:-1]), 0).sum())
+
+
+def test_boxes_of_many_tracks(tmp_path):
+    neff = profiles.make_neff(tmp_path, "attention", "trn2", 1)
+    ntff, directory = tmp_path / "long.ntff", tmp_path / "tables"
+    profiles.run(profiles.BIN / "kymo-sim", "ntff", "--neff", neff, "--lnc", 1, "--events", RECORDS, "--unlimited", "--output", ntff)
+    profiles.run(profiles.BIN / "kymo-process", "--ntff", ntff, "--neff", neff, "--output", directory)
+    server, chance = serve_client.Server(), random.Random(11)
+    overview = server.ask(directory, "overview")
+    tracks = {t["id"]: t["label"] for t in overview["tracks"] if t["kind"] == "dma_queue"}
+    assert len(tracks) > 2 * MANY
+    for lo, hi in list(windows(overview["extent"], 12))[2:]:
+        box = chance.sample(sorted(tracks), chance.randrange(MANY, len(tracks)))
+        answer = server.ask(directory, "summary", from_=lo, to=hi, tracks=",".join(box))
+        rows = duckdb.sql(PACKETS.format(directory, lo, hi)).df()
+        rows = rows[rows.track.isin([tracks[i] for i in box])]
+        assert answer["dma"]["active_ns"] == covered(rows, lo, hi), f"{box} {lo} {hi}"
+        told = {t["track"]: t["active_ns"] for t in answer["tracks"]}
+        wanted = {track: covered(some, lo, hi) for track, some in rows.groupby("track")}
+        assert {k: v for k, v in told.items() if v} == {k: v for k, v in wanted.items() if v}, f"{box} {lo} {hi}"
+    assert server.close() == 0
