@@ -24,12 +24,15 @@ class Viewer:
         self.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
     def settle(self):
-        """Until nothing is asked any more and what came is drawn."""
+        """Until all that is in sight is there and drawn."""
+        self.page.wait_for_timeout(120)
+        self.complete()
+
+    def complete(self):
         script = """() => {
             const t = document.querySelector(".timeline");
             return t && t.dataset.busy === "false" && t.dataset.from !== undefined;
         }"""
-        self.page.wait_for_timeout(120)
         self.page.wait_for_function(script, timeout=30000)
         self.frames()
 
@@ -66,6 +69,8 @@ class Viewer:
             track,
         )
         self.frames()
+        if self.page.locator(".timeline").count():
+            self.complete()
 
     def y(self, track):
         self.show(track)

@@ -3,7 +3,7 @@ import { decodePacked } from "../src/api/packed";
 import type { Bands, Track } from "../src/api/types";
 import { bandLanes, joined, lossesOf } from "../src/timeline/bands";
 import { colorOf, DEPENDENCIES, hashName } from "../src/timeline/color";
-import { eventData, lanesOf, rowsIn, seriesData, serves } from "../src/timeline/data";
+import { eventData, lanesOf, rowsIn, seriesData } from "../src/timeline/data";
 import { clamped, niceTop, padded, panned, span, ticks, tickText, timeText, zoomed } from "../src/timeline/scale";
 import {
   arranged,
@@ -181,15 +181,6 @@ describe("event data", () => {
     expect([...series.at]).toEqual([100, 150]);
     expect(series.top).toBe(2);
     expect(series.parts[0]!.name).toBe("0");
-  });
-
-  it("asks again only for what a window does not show well enough", () => {
-    const window = { from: 0, to: 1000, nsPerPixel: 1, exact: false };
-    expect(serves(window, { from: 100, to: 200 }, 1)).toBe(true);
-    expect(serves(window, { from: 100, to: 1200 }, 1)).toBe(false);
-    expect(serves(window, { from: 100, to: 200 }, 0.5)).toBe(false);
-    expect(serves({ ...window, exact: true }, { from: 100, to: 200 }, 0.01)).toBe(true);
-    expect(serves(window, { from: 100, to: 200 }, 20)).toBe(false);
   });
 });
 

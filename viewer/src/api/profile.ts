@@ -42,10 +42,17 @@ export interface OperatorsQuery {
 export interface WindowQuery extends Range {
   width: number;
   groups: string[];
+  /** Some tracks, by their ids: win over groups. */
+  tracks?: string[];
 }
 
 function whole(range: Range): { from: number; to: number } {
   return { from: Math.floor(range.from), to: Math.ceil(range.to) };
+}
+
+function windowParams(ask: WindowQuery): Params {
+  const { width, groups, tracks } = ask;
+  return { ...whole(ask), width, groups: groups.join(","), tracks: tracks?.join(",") };
 }
 
 export class ProfileApi {
@@ -63,18 +70,13 @@ export class ProfileApi {
     return getJson(this.url("overview"), signal);
   }
 
-  /** Tracks, by their ids, win over groups. */
-  timeline(
-    ask: WindowQuery & { dma: DmaMode; split: boolean; tracks?: string[] },
-    signal: AbortSignal,
-  ): Promise<Packed> {
-    const { width, dma, split } = ask;
-    const which = { groups: ask.groups.join(","), tracks: ask.tracks?.join(",") };
-    return getPacked(this.url("timeline", { ...whole(ask), width, ...which, dma, split }), signal);
+  timeline(ask: WindowQuery & { dma: DmaMode; split: boolean }, signal: AbortSignal): Promise<Packed> {
+    const { dma, split } = ask;
+    return getPacked(this.url("timeline", { ...windowParams(ask), dma, split }), signal);
   }
 
   series(ask: WindowQuery, signal: AbortSignal): Promise<Packed> {
-    return getPacked(this.url("series", { ...whole(ask), width: ask.width, groups: ask.groups.join(",") }), signal);
+    return getPacked(this.url("series", windowParams(ask)), signal);
   }
 
   bands(range: Range, signal?: AbortSignal): Promise<Bands> {

@@ -4,8 +4,8 @@ import type { Packed, PackedTrack } from "../api/packed";
 import type { RanksApi } from "../api/ranks";
 import type { Range } from "../api/types";
 import { messageOf } from "../state/store";
-import { serves } from "../timeline/data";
 import { clamped, span } from "../timeline/scale";
+import { serves } from "../timeline/windows";
 
 /** Members of one question. */
 const CHUNK = 16;

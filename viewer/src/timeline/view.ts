@@ -13,7 +13,7 @@ import { drawFrame } from "./draw_frame";
 import { drawOverlay, type Highlight, highlightsOf } from "./draw_overlay";
 import { type Hit, hitAt, type Known } from "./hit";
 import { Pointer } from "./pointer";
-import { AXIS_HEIGHT, bodyTop, headHeight, LANE_HEIGHT, readTheme, type Scene, timeOf, xOf } from "./scene";
+import { AXIS_HEIGHT, bodyTop, headHeight, LANE_HEIGHT, placedRows, readTheme, type Scene, timeOf, xOf } from "./scene";
 import { layoutRows } from "./tracks";
 
 export interface Layers {
@@ -23,7 +23,7 @@ export interface Layers {
 }
 
 /** So long an answer waits for the others of the same view, so that they come in one frame. */
-const HOLD_MS = 48;
+const HOLD_MS = 80;
 
 export interface Hover {
   /** Where the pointer is, from the canvas's corner. */
@@ -127,6 +127,7 @@ export class TimelineView {
 
   scroll(top: number): void {
     this.scene.scroll = top;
+    this.ask();
     this.pointAgain();
     this.redraw("frame", "overlay", "pointer");
   }
@@ -170,8 +171,10 @@ export class TimelineView {
     const bands = profile.bands.value;
     scene.lanes = settings.bands && bands ? bandLanes(bands, profile.overview.cores.length) : [];
     const shown = [...scene.rows.pinned, ...scene.rows.rest].map((row) => row.track);
-    const groups = shown.filter((track) => track.absent === null).map(({ group, form }) => ({ group, form }));
-    this.data.configure(groups, settings);
+    this.data.configure(
+      shown.filter((track) => track.absent === null),
+      settings,
+    );
     this.layout.set(scene.rows);
     this.ask();
     this.redraw("frame", "overlay", "pointer");
@@ -179,11 +182,14 @@ export class TimelineView {
 
   /** Asks at once for the first move, then at most every few milliseconds: a wheel turns faster than a server answers. */
   private ask(): void {
+    const { scene, profile } = this;
+    const shown = placedRows(scene).map(({ row }) => row.track.id);
+    this.data.look(scene.view, scene.width, shown);
     if (this.asking) return;
-    this.data.need(this.scene.view, this.scene.width, this.profile.settings.value);
+    this.data.need(profile.settings.value);
     this.asking = window.setTimeout(() => {
       this.asking = 0;
-      this.data.need(this.scene.view, this.scene.width, this.profile.settings.value);
+      this.data.need(profile.settings.value);
     }, 40);
   }
 
