@@ -150,11 +150,15 @@ static int make_tables(struct serve_request *q, json_t **ret, struct kymo_err *e
 
 static int make_operators(struct serve_request *q, json_t **ret, struct kymo_err *err)
 {
+    /* The sums have the first instruction of each operator in each stretch of time. */
+    static const char sums[] =
+        "SELECT operator AS color FROM k.\"WindowSums\" WHERE kind = 'operation' AND operator <> ''"
+        " GROUP BY color HAVING min(first_ts) IS NOT NULL ORDER BY min(first_ts), color",
+                      events[] = "SELECT color FROM k.src_instruction WHERE color <> '' GROUP BY color ORDER BY"
+                                 " min(start_ts), color";
     json_t *rows, *names = json_array();
-    int r = sql_objects(
-        serve_sql_of(q),
-        "SELECT color FROM k.src_instruction WHERE color <> '' GROUP BY color ORDER BY min(start_ts), color", NULL, 0,
-        OPERATORS_MAX, &rows, NULL, err);
+    int r = sql_objects(serve_sql_of(q), serve_dir_of(q)->sums[SERVE_SUMS_INSTRUCTIONS] ? sums : events, NULL, 0,
+                        OPERATORS_MAX, &rows, NULL, err);
     if (r < 0) {
         json_decref(names);
         return r;

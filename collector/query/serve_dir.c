@@ -120,9 +120,12 @@ static int find_cores(struct serve_dir *d, const struct sql *s, struct kymo_err 
     return r;
 }
 
-/* LevelOfDetail knows of the long tables, and is shorter. */
+/* LevelOfDetail knows of the long tables, and is shorter; kymo's own tells without being read. */
 static int find_extent(struct serve_dir *d, const struct sql *s, struct kymo_err *err)
 {
+    static const char rest[] = "SELECT min(f), max(t) FROM (SELECT min(start_ts) f, max(end_ts) t FROM k.\"CcOp\""
+                               " UNION ALL SELECT min(timestamp), max(timestamp) FROM k.\"Error\""
+                               " UNION ALL SELECT $1, $2)";
     static const char levels[] =
         "SELECT min(f), max(t) FROM (SELECT min(first_ts) f, max(last_ts) t FROM k.\"LevelOfDetail\""
         " UNION ALL SELECT min(start_ts), max(end_ts) FROM k.\"CcOp\""
@@ -134,8 +137,10 @@ static int find_extent(struct serve_dir *d, const struct sql *s, struct kymo_err
         " UNION ALL SELECT min(start_ts), max(end_ts) FROM k.\"HostDmaTransfer\""
         " UNION ALL SELECT min(start_ts), max(end_ts) FROM k.\"CcOp\""
         " UNION ALL SELECT min(timestamp), max(timestamp) FROM k.\"Error\")";
-    int64_t v[2];
-    int r = sql_numbers(s, d->own_levels ? levels : events, NULL, 0, v, 2, err);
+    int64_t v[2], from, to;
+    int r = serve_own_extent(d, &from, &to)
+                ? sql_numbers(s, rest, (struct sql_bind[]){SQL_INT(from), SQL_INT(to)}, 2, v, 2, err)
+                : sql_numbers(s, d->own_levels ? levels : events, NULL, 0, v, 2, err);
     if (r < 0)
         return r;
     d->from = v[0] == INT64_MIN || v[0] > 0 ? 0 : v[0];

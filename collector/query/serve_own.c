@@ -24,6 +24,7 @@ enum level_column {
     L_LONGEST,
     L_LABEL,
     L_OPERATOR,
+    L_PCORE,
     L_MAX
 };
 
@@ -32,7 +33,7 @@ static const char *const level_columns[L_MAX] = {
     [L_START] = "start_ts",    [L_FIRST] = "first_ts",     [L_LAST] = "last_ts",
     [L_COUNT] = "event_count", [L_BUSY] = "busy_ns",       [L_BYTES] = "transfer_bytes",
     [L_ID] = "longest_id",     [L_LONGEST] = "longest_ns", [L_LABEL] = "label",
-    [L_OPERATOR] = "operator",
+    [L_OPERATOR] = "operator", [L_PCORE] = "pcore_idx",
 };
 
 size_t serve_own_parts(const char *place, const char *table)
@@ -87,6 +88,96 @@ bool serve_own_has_events(const struct serve_dir *d, enum serve_kind kind)
     return d->own_levels && table >= 0 && d->own->files[table];
 }
 
+bool serve_own_extent(const struct serve_dir *d, int64_t *ret_from, int64_t *ret_to)
+{
+    const struct table_file *f = serve_own_has_levels(d) ? d->own->files[SERVE_OWN_LEVELS] : NULL;
+    int64_t from = INT64_MAX, to = INT64_MIN;
+    for (size_t g = 0; f && g < f->n_groups; g++) {
+        int64_t first = table_file_min(f, g, L_FIRST, TABLE_NULL), last = table_file_max(f, g, L_LAST, TABLE_NULL);
+        if (first == TABLE_NULL || last == TABLE_NULL)
+            return false;
+        from = first < from ? first : from;
+        to = last > to ? last : to;
+    }
+    if (from > to)
+        return false;
+    *ret_from = from;
+    *ret_to = to;
+    return true;
+}
+
+static bool is_name(enum serve_kind kind, const void *text, size_t n)
+{
+    const char *name = serve_kinds[kind].name;
+    return strlen(name) == n && !memcmp(name, text, n);
+}
+
+/* SERVE_KIND_MAX: none of these. */
+static enum serve_kind kind_of(const void *text, size_t n)
+{
+    int kind = 0;
+    while (kind < SERVE_KIND_MAX && !is_name((enum serve_kind)kind, text, n))
+        kind++;
+    return (enum serve_kind)kind;
+}
+
+/* Into a list that ascends; what has no room is left out, as a level that nobody needs. */
+static void add_width(int64_t widths[SERVE_LEVELS_MAX], int64_t width)
+{
+    size_t n = 0, at = 0;
+    while (n < SERVE_LEVELS_MAX && widths[n])
+        n++;
+    while (at < n && widths[at] < width)
+        at++;
+    if (n == SERVE_LEVELS_MAX || (at < n && widths[at] == width))
+        return;
+    memmove(widths + at + 1, widths + at, (n - at) * sizeof *widths);
+    widths[at] = width;
+}
+
+/* A group of one kind and width, as nearly all are, by its bounds. */
+static bool add_by_bounds(const struct table_file *f, size_t g, int64_t ret[SERVE_KIND_MAX][SERVE_LEVELS_MAX])
+{
+    const struct table_chunk *c = &f->chunks[g * f->n_columns + L_KIND];
+    int64_t width = table_file_min(f, g, L_BUCKET, 0);
+    if (c->min_n == 0 || c->min_n != c->max_n || memcmp(c->min, c->max, c->min_n) != 0 || width <= 0 ||
+        width != table_file_max(f, g, L_BUCKET, 0))
+        return false;
+    enum serve_kind kind = kind_of(c->min, c->min_n);
+    if (kind < SERVE_KIND_MAX)
+        add_width(ret[kind], width);
+    return true;
+}
+
+static int add_by_rows(struct serve_own_rows *r, size_t g, int64_t ret[SERVE_KIND_MAX][SERVE_LEVELS_MAX],
+                       struct kymo_err *err)
+{
+    int rc = serve_own_rows_begin(r, g, err);
+    if (rc == 0)
+        rc = serve_own_rows_texts(r, L_KIND, err);
+    if (rc == 0)
+        rc = serve_own_rows_numbers(r, L_BUCKET, err);
+    for (size_t i = 0; i < r->n && rc == 0; i++) {
+        const struct table_text *t = &r->texts[L_KIND][i];
+        enum serve_kind kind = t->at ? kind_of(t->at, t->n) : SERVE_KIND_MAX;
+        if (kind < SERVE_KIND_MAX && r->numbers[L_BUCKET][i] > 0)
+            add_width(ret[kind], r->numbers[L_BUCKET][i]);
+    }
+    return rc;
+}
+
+int serve_own_widths(const struct serve_dir *d, int64_t ret[SERVE_KIND_MAX][SERVE_LEVELS_MAX], struct kymo_err *err)
+{
+    const struct table_file *f = d->own->files[SERVE_OWN_LEVELS];
+    struct serve_own_rows r;
+    int rc = serve_own_rows_open(&r, f, err);
+    for (size_t g = 0; g < f->n_groups && rc == 0; g++)
+        if (!add_by_bounds(f, g, ret))
+            rc = add_by_rows(&r, g, ret, err);
+    serve_own_rows_done(&r);
+    return rc;
+}
+
 static bool may_have(const struct table_file *f, size_t g, const struct serve_own_window *w, int64_t bucket)
 {
     return table_file_may_have(f, g, L_BUCKET, bucket, bucket) &&
@@ -119,7 +210,7 @@ static const struct {
     [SERVE_OWN_L_COUNT] = {L_COUNT, false, true},      [SERVE_OWN_L_BUSY] = {L_BUSY, false, false},
     [SERVE_OWN_L_BYTES] = {L_BYTES, false, false},     [SERVE_OWN_L_ID] = {L_ID, false, false},
     [SERVE_OWN_L_LONGEST] = {L_LONGEST, false, false}, [SERVE_OWN_L_LABEL] = {L_LABEL, true, false},
-    [SERVE_OWN_L_COLOR] = {L_OPERATOR, true, false},
+    [SERVE_OWN_L_COLOR] = {L_OPERATOR, true, false},   [SERVE_OWN_L_PCORE] = {L_PCORE, false, true},
 };
 
 static int read_columns(struct serve_own_rows *r, bool counts, struct kymo_err *err)

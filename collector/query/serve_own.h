@@ -43,6 +43,11 @@ int serve_own_open(struct serve_own *o, const char *place, struct kymo_err *err)
 void serve_own_done(struct serve_own *o);
 
 bool serve_own_has_levels(const struct serve_dir *d);
+/* The first and the last time in the levels; false: their file does not tell. */
+bool serve_own_extent(const struct serve_dir *d, int64_t *ret_from, int64_t *ret_to);
+/* Widths of the levels of each kind, the finest first, 0 behind the last one. */
+int serve_own_widths(const struct serve_dir *d, int64_t ret[SERVE_KIND_MAX][SERVE_LEVELS_MAX],
+                     struct kymo_err *err) KYMO_MUST_CHECK;
 bool serve_own_has_events(const struct serve_dir *d, enum serve_kind kind);
 
 /* Of a call for a window. Rows come in the order of the file, which is that of start; cells hold until row returns. */
@@ -82,11 +87,12 @@ enum serve_own_level {
     SERVE_OWN_L_LONGEST,
     SERVE_OWN_L_LABEL,
     SERVE_OWN_L_COLOR,
+    SERVE_OWN_L_PCORE,
     SERVE_OWN_LEVEL_CELLS
 };
 
 int serve_own_events(const struct serve_own_window *w, struct kymo_err *err) KYMO_MUST_CHECK;
-/* counts: only track and count are given. */
+/* counts: only track, core and count are given. */
 int serve_own_levels(const struct serve_own_window *w, int64_t bucket, bool counts,
                      struct kymo_err *err) KYMO_MUST_CHECK;
 

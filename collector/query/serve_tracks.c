@@ -409,19 +409,74 @@ static int compare_tracks(const void *x, const void *y)
     return pa != pb ? (pa < pb ? -1 : 1) : compare_labels(a->label, b->label);
 }
 
+/* The coarsest level of a kind has few rows and counts everything. */
+static int find_in_levels(struct finder *f, const struct sql *s, struct kymo_err *err)
+{
+    int r = sql_run(s, "SELECT kind, bucket_ns FROM k.levels GROUP BY ALL ORDER BY kind, bucket_ns", NULL, 0,
+                    keep_level, f, err);
+    return r < 0 ? r
+                 : sql_run(s,
+                           "SELECT kind, track, min(pcore), sum(event_count)::BIGINT FROM k.levels JOIN (SELECT kind "
+                           "AS top_kind,"
+                           " max(level) AS top FROM k.levels GROUP BY kind) ON kind = top_kind AND level = top GROUP "
+                           "BY kind, track",
+                           NULL, 0, keep_track, f, err);
+}
+
+/* Of one kind, while its coarsest level is read: a track's place among the directory's, by its label. */
+struct own_finder {
+    struct finder *f;
+    enum serve_kind kind;
+    json_t *places;
+};
+
+static int keep_own_track(void *ctx, const struct sql_cell *c, struct kymo_err *err)
+{
+    struct own_finder *o = ctx;
+    const struct sql_cell *label = &c[SERVE_OWN_L_TRACK], *pcore = &c[SERVE_OWN_L_PCORE],
+                          *count = &c[SERVE_OWN_L_COUNT];
+    const json_t *place = json_object_getn(o->places, label->text, label->len);
+    if (place) {
+        struct serve_track *t = &o->f->d->tracks[json_integer_value(place)];
+        t->events += count->null ? 0 : count->i;
+        t->pcore = !pcore->null && (t->pcore < 0 || pcore->i < t->pcore) ? pcore->i : t->pcore;
+        return 0;
+    }
+    const char *kind = serve_kinds[o->kind].name;
+    size_t n = o->f->d->n_tracks;
+    int r = keep_track(o->f, (struct sql_cell[]){{.text = kind, .len = strlen(kind)}, *label, *pcore, *count}, err);
+    if (r < 0 || o->f->d->n_tracks == n)
+        return r; /* a track of another kind */
+    return json_object_setn_new(o->places, label->text, label->len, json_integer((json_int_t)n)) < 0
+               ? kymo_err_set(err, -ENOMEM, "no memory for tracks")
+               : 0;
+}
+
+/* The same from kymo's own file. */
+static int find_in_own(struct finder *f, const struct sql *s, struct kymo_err *err)
+{
+    struct serve_dir *d = f->d;
+    int r = serve_own_widths(d, d->buckets, err);
+    for (int k = 0; k < SERVE_KIND_MAX && r == 0; k++) {
+        int64_t widest = serve_dir_bucket(d, (enum serve_kind)k, INT64_MAX);
+        struct own_finder o = {f, (enum serve_kind)k, json_object()};
+        const struct serve_own_window w = {.dir = d,
+                                           .kind = (enum serve_kind)k,
+                                           .from = INT64_MIN + 1,
+                                           .to = INT64_MAX,
+                                           .stop = s->stop,
+                                           .row = keep_own_track,
+                                           .ctx = &o};
+        r = widest > 0 ? serve_own_levels(&w, widest, true, err) : 0;
+        json_decref(o.places);
+    }
+    return r;
+}
+
 int serve_tracks_find(struct serve_dir *d, const struct sql *s, struct kymo_err *err)
 {
     struct finder f = {.d = d};
-    int r = sql_run(s, "SELECT kind, bucket_ns FROM k.levels GROUP BY ALL ORDER BY kind, bucket_ns", NULL, 0,
-                    keep_level, &f, err);
-    if (r < 0)
-        return r;
-    /* The coarsest level of a kind has few rows and counts everything. */
-    r = sql_run(
-        s,
-        "SELECT kind, track, min(pcore), sum(event_count)::BIGINT FROM k.levels JOIN (SELECT kind AS top_kind,"
-        " max(level) AS top FROM k.levels GROUP BY kind) ON kind = top_kind AND level = top GROUP BY kind, track",
-        NULL, 0, keep_track, &f, err);
+    int r = serve_own_has_levels(d) ? find_in_own(&f, s, err) : find_in_levels(&f, s, err);
     for (int k = 0; k < SERVE_KIND_MAX && r == 0; k++) {
         if (serve_kinds[k].levels)
             continue;
