@@ -94,6 +94,7 @@ struct group {
     size_t caps[SERVE_OWN_COLUMNS_MAX];
     size_t places[SERVE_SERIES_MAX][SERVE_PARTS_MAX]; /* columns of the parts of wanted */
     bool needed[SERVE_OWN_COLUMNS_MAX];
+    bool all[SERVE_SERIES_MAX]; /* whether all rows of the group are of wanted */
 };
 
 static void find_places(struct group *g)
@@ -258,27 +259,58 @@ static void begin_column(struct serve_own_wanted *w, int64_t column)
     }
 }
 
-static void take_sample(struct group *g, size_t i, size_t row, int64_t column)
+/* Of rows of a column that a series has, the last with a value; of several of one time the first counts. */
+static void take_last(const struct group *g, struct serve_own_wanted *w, size_t k, const double *values, size_t from,
+                      size_t to)
+{
+    const int64_t *times = g->rows.numbers[S_TIME];
+    size_t row = to, found = to;
+    while (row > from && (found == to || times[row - 1] == times[found])) {
+        row--;
+        if (!isnan(values[row]) && is_of(g, w->series, row))
+            found = row;
+    }
+    if (found == to || (w->last_ts[k] != TABLE_NULL && times[found] <= w->last_ts[k]))
+        return;
+    w->last_ts[k] = times[found];
+    w->last[k] = values[found];
+}
+
+/* Rows from..to lie in one column. all: they are all of the series. */
+static void take_part(struct group *g, size_t i, size_t k, size_t from, size_t to, bool all)
+{
+    struct serve_own_wanted *w = &g->s->wanted[i];
+    const double *values = g->values[g->places[i][k]];
+    double least = INFINITY, greatest = -INFINITY;
+    for (size_t row = from; row < to; row++) {
+        if (!all && !is_of(g, w->series, row))
+            continue;
+        /* False for what is no number. */
+        least = values[row] < least ? values[row] : least;
+        greatest = values[row] > greatest ? values[row] : greatest;
+    }
+    if (least > greatest)
+        return; /* no value */
+    w->least[k] = fmin(w->least[k], least);
+    w->greatest[k] = fmax(w->greatest[k], greatest);
+    take_last(g, w, k, values, from, to);
+}
+
+static void take_rows(struct group *g, size_t i, size_t from, size_t to, int64_t column, bool all)
 {
     struct serve_own_samples *s = g->s;
     struct serve_own_wanted *w = &s->wanted[i];
-    int64_t ts = g->rows.numbers[S_TIME][row];
+    while (!all && from < to && !is_of(g, w->series, from))
+        from++;
+    if (from == to)
+        return;
     if (w->column != column) {
         if (w->column >= 0)
             s->column(s->ctx, i);
         begin_column(w, column);
     }
-    for (size_t k = 0; k < w->series->row->n_parts; k++) {
-        double v = g->values[g->places[i][k]][row];
-        if (isnan(v))
-            continue;
-        w->least[k] = fmin(w->least[k], v);
-        w->greatest[k] = fmax(w->greatest[k], v);
-        if (w->last_ts[k] == TABLE_NULL || ts > w->last_ts[k]) {
-            w->last_ts[k] = ts;
-            w->last[k] = v;
-        }
-    }
+    for (size_t k = 0; k < w->series->row->n_parts; k++)
+        take_part(g, i, k, from, to, all);
 }
 
 static int64_t column_at(const struct serve_own_samples *s, int64_t ts)
@@ -287,6 +319,46 @@ static int64_t column_at(const struct serve_own_samples *s, int64_t ts)
         return ts / s->step;
     int64_t c = (int64_t)floor((double)(ts - s->from) * (double)s->width / (double)(s->to - s->from));
     return c >= s->width ? s->width - 1 : c < 0 ? 0 : c;
+}
+
+/* Whether all rows of a group are of a series, by its bounds; without a core they are the first's (is_of). */
+static bool all_of(const struct group *g, const struct serve_series *s)
+{
+    const struct table_file *f = g->rows.file;
+    if (s->semaphore)
+        return false;
+    if (!s->row->by_core || s->pcore < 0)
+        return true;
+    return (s->pcore == 0 || !f->optional[S_CORE]) &&
+           table_file_min(f, g->rows.group, S_CORE, TABLE_NULL) == s->pcore &&
+           table_file_max(f, g->rows.group, S_CORE, TABLE_NULL) == s->pcore;
+}
+
+/* Behind the rows of the same column as this one: samples ascend. */
+static size_t end_of_column(const struct group *g, size_t row, int64_t column)
+{
+    const int64_t *times = g->rows.numbers[S_TIME];
+    if (g->s->step > 0) {
+        int64_t end = (column + 1) * g->s->step;
+        while (row < g->rows.n && times[row] < end)
+            row++;
+        return row;
+    }
+    do
+        row++;
+    while (row < g->rows.n && column_at(g->s, times[row]) == column);
+    return row;
+}
+
+static void take_group(struct group *g)
+{
+    struct serve_own_samples *s = g->s;
+    for (size_t row = 0, end; row < g->rows.n; row = end) {
+        int64_t column = column_at(s, g->rows.numbers[S_TIME][row]);
+        end = end_of_column(g, row, column);
+        for (size_t i = 0; i < s->n; i++)
+            take_rows(g, i, row, end, column, g->all[i]);
+    }
 }
 
 static int read_window(struct group *g, struct kymo_err *err)
@@ -298,12 +370,10 @@ static int read_window(struct group *g, struct kymo_err *err)
         if (!table_file_may_have(f, number, S_TIME, s->from, s->to))
             continue;
         rc = read_group(g, number, s->from, s->to, SIZE_MAX, err);
-        for (size_t row = 0; row < g->rows.n && rc == 0; row++) {
-            int64_t column = column_at(s, g->rows.numbers[S_TIME][row]);
-            for (size_t i = 0; i < s->n; i++)
-                if (is_of(g, s->wanted[i].series, row))
-                    take_sample(g, i, row, column);
-        }
+        for (size_t i = 0; i < s->n; i++)
+            g->all[i] = all_of(g, s->wanted[i].series);
+        if (rc == 0)
+            take_group(g);
     }
     for (size_t i = 0; i < s->n && rc == 0; i++)
         if (s->wanted[i].column >= 0)

@@ -300,6 +300,21 @@ static void put_value(struct reading *g, const struct values *v, size_t i)
         g->ret.numbers[g->done] = number_at(g->type, v->plain + i * v->width);
 }
 
+static void put_reals(struct reading *g, const struct values *v, size_t rows)
+{
+    const struct dictionary *d = &g->r->dictionary;
+    double *ret = g->ret.reals + g->done;
+    if (v->placed)
+        for (size_t i = 0; i < rows; i++)
+            ret[i] = d->values[g->r->places[i]].real;
+    else if (g->type == TABLE_F32)
+        for (size_t i = 0; i < rows; i++)
+            ret[i] = real_at(TABLE_F32, v->plain + i * sizeof(float));
+    else
+        for (size_t i = 0; i < rows; i++)
+            ret[i] = real_at(g->type, v->plain + i * v->width);
+}
+
 /* All of a page, in which no value is missing. */
 static void put_all(struct reading *g, const struct values *v, size_t rows)
 {
@@ -312,6 +327,8 @@ static void put_all(struct reading *g, const struct values *v, size_t rows)
     } else if (v->placed && g->as == TEXTS) {
         for (size_t i = 0; i < rows; i++)
             g->ret.texts[g->done + i] = d->values[g->r->places[i]].text;
+    } else if (g->as == REALS) {
+        put_reals(g, v, rows);
     } else {
         for (size_t i = 0; i < rows; i++, g->done++)
             put_value(g, v, i);
