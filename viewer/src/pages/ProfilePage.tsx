@@ -18,7 +18,8 @@ import { WIDGET_BY_TYPE, WIDGETS } from "../widgets/registry";
 import { Shell } from "../widgets/shell/Shell";
 import { isSystem, SystemPage } from "./SystemPage";
 
-const LINK_MS = 250;
+/** A new address costs a browser as much as several frames of the timeline. */
+const LINK_MS = 700;
 
 interface Open {
   profile: Profile;

@@ -1,10 +1,10 @@
 // Summaries of the whole profile, of what the timeline shows, and of a box.
 
-import { useLayoutEffect, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { ApiError, Latest } from "../../api/client";
 import type { Range } from "../../api/types";
 import type { Profile } from "../../state/profile";
-import { type Loaded, messageOf, nothing, useStore } from "../../state/store";
+import { type Loaded, messageOf, nothing, type Store, useStore } from "../../state/store";
 import { exactText, timeText } from "../../timeline/scale";
 import type { WidgetProps } from "../registry";
 import { Sections } from "./Sections";
@@ -16,31 +16,64 @@ function reason(error: unknown): string {
   return error instanceof ApiError && error.status === 404 ? "This server makes no summaries." : messageOf(error);
 }
 
-type SummaryState = Loaded<Record<string, unknown>>;
+interface SummaryState extends Loaded<Record<string, unknown>> {
+  /** What it is the summary of. */
+  key: string;
+}
 
-export function useSummary(profile: Profile, range: Range | null, tracks: string[] | null): SummaryState {
-  const [state, setState] = useState<SummaryState>(nothing());
+interface Rested<T> {
+  value: T;
+  turn: number;
+}
+
+/** A value once it has rested, and how often it did: what follows each turn of the wheel takes time from the timeline's frames. */
+function useRested<T>(store: Store<T>): Rested<T> {
+  const [rested, setRested] = useState<Rested<T>>({ value: store.value, turn: 0 });
+  useEffect(() => {
+    let timer = 0;
+    const soon = () => {
+      clearTimeout(timer);
+      timer = window.setTimeout(() => setRested(({ turn }) => ({ value: store.value, turn: turn + 1 })), REST_MS);
+    };
+    if (store.value !== rested.value) soon();
+    const end = store.watch(soon);
+    return () => {
+      end();
+      clearTimeout(timer);
+    };
+  }, [store]);
+  return rested;
+}
+
+/** `moving`: what has rested, if that is what the range follows; each time it moves, the question is given up at once. */
+export function useSummary(
+  profile: Profile,
+  range: Range | null,
+  tracks: string[] | null,
+  moving?: { store: { watch(watcher: () => void): () => void }; turn: number },
+): SummaryState {
+  const [state, setState] = useState<SummaryState>({ ...nothing(), key: "" });
   const [latest] = useState(() => new Latest());
-  const key = range ? `${Math.floor(range.from)} ${Math.ceil(range.to)} ${tracks?.join(",") ?? ""}` : "";
-  // Of the layout, not after the paint: a new view gives up the old question before it asks for its own data.
-  useLayoutEffect(() => {
-    if (!range) {
-      setState(nothing());
-      return;
-    }
-    setState((before) => ({ ...before, busy: true }));
-    const timer = setTimeout(() => {
+  const { store, turn = 0 } = moving ?? {};
+  const key = range
+    ? `${profile.name} ${Math.floor(range.from)} ${Math.ceil(range.to)} ${tracks?.join(",") ?? ""}`
+    : "";
+  useEffect(() => store?.watch(() => latest.cancel()), [store]);
+  useEffect(() => {
+    if (!range) setState({ ...nothing(), key });
+    if (!range || (state.key === key && state.value)) return;
+    const ask = () =>
       latest
         .run((signal) => profile.api.summary(range, tracks, signal))
-        .then((value) => value && setState({ value, busy: false, error: null }))
-        .catch((error: unknown) => setState({ value: null, busy: false, error: reason(error) }));
-    }, REST_MS);
+        .then((value) => value && setState({ value, busy: false, error: null, key }))
+        .catch((error: unknown) => setState({ value: null, busy: false, error: reason(error), key }));
+    const timer = setTimeout(ask, turn > 0 ? 0 : REST_MS);
     return () => {
       clearTimeout(timer);
       latest.cancel();
     };
-  }, [key, profile]);
-  return state;
+  }, [key, profile, turn]);
+  return { ...state, busy: state.key !== key };
 }
 
 function Body({ state }: { state: SummaryState }) {
@@ -75,9 +108,9 @@ export function OverallSummary({ profile }: WidgetProps) {
 }
 
 export function SelectionSummary({ profile }: WidgetProps) {
-  const view = useStore(profile.view);
-  const range = cut(view, profile.extent);
-  const state = useSummary(profile, range, null);
+  const { value, turn } = useRested(profile.view);
+  const range = cut(value, profile.extent);
+  const state = useSummary(profile, range, null, { store: profile.view, turn });
   return (
     <div class="scroll">
       <RangeLine range={range} />
