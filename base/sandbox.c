@@ -153,6 +153,7 @@ static const int reader_allowed[] = {
     SCMP_SYS(sched_getscheduler),
     SCMP_SYS(sched_yield),
     SCMP_SYS(set_robust_list),
+    SCMP_SYS(setpriority),
     SCMP_SYS(sigaltstack),
     SCMP_SYS(stat),
     SCMP_SYS(statx),

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -69,7 +70,8 @@ struct query_pool {
 
 static const struct {
     const char *name, *timeout_s;
-} classes[QUERY_CLASSES] = {[QUERY_QUICK] = {"quick", "25"}, [QUERY_LONG] = {"long", "300"}};
+    int nice; /* what takes long gives way to what somebody moves the timeline with */
+} classes[QUERY_CLASSES] = {[QUERY_QUICK] = {"quick", "25", 0}, [QUERY_LONG] = {"long", "300", 5}};
 
 static void say(struct query_pool *p, int level, const char *text)
 {
@@ -345,8 +347,10 @@ static int start_child(struct child *k, struct kymo_err *err)
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
         return kymo_err_set(err, -errno, "no socket for a process: %s", strerror(errno));
     pid_t parent = getpid(), pid = fork();
-    if (pid == 0)
+    if (pid == 0) {
+        (void)setpriority(PRIO_PROCESS, 0, classes[k->class].nice);
         runner_child(&spec, parent, ends[1], STDERR_FILENO);
+    }
     int code = -errno;
     kymo_file_close(ends[1]);
     if (pid < 0) {

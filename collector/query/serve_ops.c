@@ -3,10 +3,10 @@
 #include <string.h>
 
 static const struct serve_op ops[] = {
-#define X(name) {#name, op_##name, false},
+#define X(name, patient) {#name, op_##name, false, patient},
     SERVE_OPS(X)
 #undef X
-#define X(name) {#name, op_##name, true},
+#define X(name, patient) {#name, op_##name, true, patient},
         SERVE_OPS_ALONE(X)
 #undef X
 };

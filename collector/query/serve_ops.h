@@ -4,41 +4,41 @@
 
 #include "collector/query/serve_request.h"
 
-/* X(operation) */
+/* X(operation, whether it gives way to others: nobody moves on what it tells) */
 #define SERVE_OPS(X)                                                                                                   \
-    X(overview)                                                                                                        \
-    X(timeline)                                                                                                        \
-    X(series)                                                                                                          \
-    X(bands)                                                                                                           \
-    X(event)                                                                                                           \
-    X(dependencies)                                                                                                    \
-    X(why)                                                                                                             \
-    X(search)                                                                                                          \
-    X(summary)                                                                                                         \
-    X(operators)                                                                                                       \
-    X(export)                                                                                                          \
-    X(source)                                                                                                          \
-    X(source_lines)                                                                                                    \
-    X(source_events)                                                                                                   \
-    X(ranks)                                                                                                           \
-    X(skew)                                                                                                            \
-    X(lanes)                                                                                                           \
-    X(regions)
+    X(overview, false)                                                                                                 \
+    X(timeline, false)                                                                                                 \
+    X(series, false)                                                                                                   \
+    X(bands, false)                                                                                                    \
+    X(event, false)                                                                                                    \
+    X(dependencies, false)                                                                                             \
+    X(why, false)                                                                                                      \
+    X(search, false)                                                                                                   \
+    X(summary, true)                                                                                                   \
+    X(operators, true)                                                                                                 \
+    X(export, false)                                                                                                   \
+    X(source, false)                                                                                                   \
+    X(source_lines, false)                                                                                             \
+    X(source_events, false)                                                                                            \
+    X(ranks, false)                                                                                                    \
+    X(skew, false)                                                                                                     \
+    X(lanes, false)                                                                                                    \
+    X(regions, false)
 
 /* Those that are not about one directory: they open what they need themselves. */
 #define SERVE_OPS_ALONE(X)                                                                                             \
-    X(sql)                                                                                                             \
-    X(compare)                                                                                                         \
-    X(fleet)                                                                                                           \
-    X(fleet_profiles)
+    X(sql, false)                                                                                                      \
+    X(compare, false)                                                                                                  \
+    X(fleet, false)                                                                                                    \
+    X(fleet_profiles, false)
 
 struct serve_op {
     const char *name;
     int (*run)(struct serve_request *q, struct kymo_err *err);
-    bool alone;
+    bool alone, patient;
 };
 
-#define X(name) int op_##name(struct serve_request *q, struct kymo_err *err);
+#define X(name, patient) int op_##name(struct serve_request *q, struct kymo_err *err);
 SERVE_OPS(X)
 SERVE_OPS_ALONE(X)
 #undef X
