@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { decodePacked, type Packed } from "../src/api/packed";
 import type { ProfileApi, WindowQuery } from "../src/api/profile";
-import { type ShownTrack, TimelineData } from "../src/timeline/data";
+import { type EventData, type ShownTrack, TimelineData } from "../src/timeline/data";
+import { piecesOf } from "../src/timeline/draw_events";
 import { DEFAULT_SETTINGS } from "../src/timeline/tracks";
 import { best, kept, lacking, serves, type Window, widened } from "../src/timeline/windows";
 import { pack } from "./pack";
@@ -49,6 +50,28 @@ describe("windows", () => {
     expect(widened({ from: 100.5, to: 200.5 }, 0.5, 0.25, EVERYTHING)).toEqual({ from: 50, to: 226 });
     expect(widened({ from: 10, to: 110 }, 0.5, 0.5, EVERYTHING)).toEqual({ from: 0, to: 160 });
     expect(widened({ from: -5, to: 95 }, 0.5, 0.5, EVERYTHING)).toEqual({ from: -5, to: 145 });
+  });
+});
+
+describe("what is drawn of a track", () => {
+  const view = { from: 100, to: 200 };
+  const [base, data] = ["base", "data"] as unknown as EventData[];
+  const found = (from: number, to: number) => ({ data: data!, range: { from, to } });
+
+  it("is its window alone, where that holds the view or nothing else is known", () => {
+    expect(piecesOf(view, found(90, 210), base!)).toEqual([{ ...view, data }]);
+    expect(piecesOf(view, found(150, 160), null)).toEqual([{ ...view, data }]);
+    expect(piecesOf(view, null, null)).toEqual([]);
+  });
+
+  it("is else what is known of the whole profile, beside the window", () => {
+    expect(piecesOf(view, null, base!)).toEqual([{ ...view, data: base }]);
+    expect(piecesOf(view, found(300, 400), base!)).toEqual([{ ...view, data: base }]);
+    expect(piecesOf(view, found(50, 130), base!)).toEqual([
+      { from: 130, to: 200, data: base },
+      { from: 100, to: 130, data },
+    ]);
+    expect(piecesOf(view, found(120, 130), base!)).toHaveLength(3);
   });
 });
 

@@ -1,6 +1,7 @@
 // Events on their tracks. What is narrower than a few pixels goes into one line of coverage per track, so that a million events cost
 // what their pixels cost and none of them vanishes; wider ones are drawn as boxes with their names.
 
+import type { Range } from "../api/types";
 import { ColorTable, colorOf, css, isLight } from "./color";
 import { type EventData, rowsIn } from "./data";
 import { fitted } from "./draw_text";
@@ -42,7 +43,7 @@ export class Coverage {
     this.pixels = new Uint32Array(this.image.data.buffer);
   }
 
-  /** From x0 to x1 (device pixels) something of this colour covers so much of each pixel. */
+  /** From x0 to x1 (device pixels) something of this colour, a pixel of a ColorTable, covers so much of each pixel. */
   add(x0: number, x1: number, density: number, color: number): void {
     const first = Math.max(Math.floor(x0), 0);
     const last = Math.min(Math.max(Math.ceil(x1) - 1, Math.floor(x0)), this.width - 1);
@@ -57,8 +58,7 @@ export class Coverage {
   }
 
   /** What was added since the last line becomes the next one; returns its number. */
-  line(dict: string[]): number {
-    const colors = new ColorTable(dict);
+  line(): number {
     const row = this.filled.length;
     let any = false;
     for (let x = 0, at = row * this.width; x < this.width; x++, at++) {
@@ -69,7 +69,7 @@ export class Coverage {
       }
       any = true;
       const alpha = 255 * (FAINTEST + (1 - FAINTEST) * Math.min(cover, 1));
-      this.pixels[at] = colors.pixel(this.color[x]!) | (Math.round(alpha) << 24);
+      this.pixels[at] = this.color[x]! | (Math.round(alpha) << 24);
     }
     if (any) {
       this.cover.fill(0);
@@ -103,17 +103,50 @@ function density(data: EventData, i: number): number {
   return length > 0 ? Math.min(data.busy[i]! / length, 1) : 1;
 }
 
-/** Sorts the events of a window into narrow ones, which it adds to the coverage, and wide ones, which it returns. */
-function sortOut(scene: Scene, data: EventData, range: [number, number], wideAt: number, coverage: Coverage): Wide[] {
+/** Events that are drawn from one time to another; beside that others are. */
+export interface Piece extends Range {
+  data: EventData;
+}
+
+/**
+ * What is drawn of a track: its window, and beside that, while the window for this view is on its way, what is known of the whole
+ * profile.
+ */
+export function piecesOf(
+  view: Range,
+  found: { data: EventData; range: Range } | null,
+  base: EventData | null,
+): Piece[] {
+  const from = Math.max(found?.range.from ?? view.to, view.from);
+  const to = Math.min(found?.range.to ?? view.to, view.to);
+  if (!base || (found && from === view.from && to === view.to)) return found ? [{ ...view, data: found.data }] : [];
+  if (!found || from >= to) return [{ ...view, data: base }];
+  const all = [
+    { from: view.from, to: from, data: base },
+    { from: to, to: view.to, data: base },
+    { from, to, data: found.data },
+  ];
+  return all.filter((piece) => piece.from < piece.to);
+}
+
+/** Sorts the events of a piece into narrow ones, which it adds to the coverage, and wide ones, which it returns. */
+function sortOut(scene: Scene, { data, from, to }: Piece, coverage: Coverage, count: DrawCount): Wide[] {
   const perNs = (scene.width * scene.ratio) / span(scene.view);
+  const ends = [(from - scene.view.from) * perNs, (to - scene.view.from) * perNs] as const;
+  const wideAt = WIDE * scene.ratio;
+  const colors = new ColorTable(data.dict);
+  const [first, last] = rowsIn(data, from, to);
   const wide: Wide[] = [];
-  for (let i = range[0]; i < range[1]; i++) {
+  for (let i = first; i < last; i++) {
     const x0 = (data.start[i]! - scene.view.from) * perNs;
     const x1 = (data.end[i]! - scene.view.from) * perNs;
     const single = data.exact || data.count?.[i] === 1;
     if (single && x1 - x0 >= wideAt) wide.push({ index: i, x0, x1 });
-    else coverage.add(x0, x1, density(data, i), data.color[i]!);
+    else if (x1 >= ends[0] && x0 <= ends[1])
+      coverage.add(Math.max(x0, ends[0]), Math.min(x1, ends[1]), density(data, i), colors.pixel(data.color[i]!));
   }
+  count.wide += wide.length;
+  count.narrow += last - first - wide.length;
   return wide;
 }
 
@@ -173,24 +206,20 @@ function drawName(
 
 /** The events of a row, ready to be drawn. */
 export interface SortedEvents {
-  data: EventData;
-  wide: Wide[];
+  wide: { data: EventData; events: Wide[] }[];
   line: number;
 }
 
-export function sortEvents(scene: Scene, data: EventData, coverage: Coverage, count: DrawCount): SortedEvents {
-  const range = rowsIn(data, scene.view.from, scene.view.to);
-  const wide = sortOut(scene, data, range, WIDE * scene.ratio, coverage);
-  count.wide += wide.length;
-  count.narrow += range[1] - range[0] - wide.length;
-  return { data, wide, line: coverage.line(data.dict) };
+export function sortEvents(scene: Scene, pieces: Piece[], coverage: Coverage, count: DrawCount): SortedEvents {
+  const wide = pieces.map((piece) => ({ data: piece.data, events: sortOut(scene, piece, coverage, count) }));
+  return { wide: wide.filter(({ events }) => events.length > 0), line: coverage.line() };
 }
 
 export function drawEvents(
   context: CanvasRenderingContext2D,
   scene: Scene,
   placed: PlacedRow,
-  { data, wide, line }: SortedEvents,
+  { wide, line }: SortedEvents,
   coverage: Coverage,
   waits: boolean,
 ): void {
@@ -199,5 +228,5 @@ export function drawEvents(
   const height = Math.max(Math.round((placed.row.height - 4) * ratio), ratio);
   context.imageSmoothingEnabled = false;
   coverage.draw(context, line, top, height);
-  if (wide.length > 0) drawWide(context, scene, data, wide, top, height, waits);
+  for (const { data, events } of wide) drawWide(context, scene, data, events, top, height, waits);
 }

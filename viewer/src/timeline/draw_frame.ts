@@ -2,8 +2,16 @@
 
 import type { Bands } from "../api/types";
 import { type Band, type BandLane, lossesOf } from "./bands";
-import type { EventData, TimelineData } from "./data";
-import { Coverage, type DrawCount, drawEvents, type SortedEvents, sortEvents } from "./draw_events";
+import type { TimelineData } from "./data";
+import {
+  Coverage,
+  type DrawCount,
+  drawEvents,
+  type Piece,
+  piecesOf,
+  type SortedEvents,
+  sortEvents,
+} from "./draw_events";
 import { drawSeries } from "./draw_series";
 import { fitted } from "./draw_text";
 import { span, ticks, tickText } from "./scale";
@@ -133,20 +141,17 @@ export interface FrameInput {
 
 const coverage = new Coverage();
 
-/** What is drawn of a track with events: its window, or while that for this view is on its way, what is known of the whole profile. */
-function eventsOf({ row }: PlacedRow, scene: Scene, data: TimelineData): EventData | null {
-  if (row.track.absent !== null || row.track.form !== "events") return null;
-  const found = data.eventsOf(row.track.id);
-  if (!found) return null;
-  const covers = found.range.from <= scene.view.from && found.range.to >= scene.view.to;
-  return (covers ? null : data.baseOf(row.track.id)) ?? found.data;
+function piecesFor({ row }: PlacedRow, scene: Scene, data: TimelineData): Piece[] {
+  const { id, absent, form } = row.track;
+  if (absent !== null || form !== "events") return [];
+  return piecesOf(scene.view, data.eventsOf(id), data.baseOf(id));
 }
 
 function sortRows(scene: Scene, rows: PlacedRow[], data: TimelineData, count: DrawCount): (SortedEvents | null)[] {
   coverage.begin(Math.round(scene.width * scene.ratio), rows.length);
   const sorted = rows.map((placed) => {
-    const events = eventsOf(placed, scene, data);
-    return events && sortEvents(scene, events, coverage, count);
+    const pieces = piecesFor(placed, scene, data);
+    return pieces.length > 0 ? sortEvents(scene, pieces, coverage, count) : null;
   });
   coverage.end();
   return sorted;
