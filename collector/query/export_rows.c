@@ -164,29 +164,47 @@ static int keep_pick(void *ctx, const void *record, size_t n, uint64_t events)
     return r;
 }
 
+static int choose_event(void *ctx, const struct export_event *e, struct kymo_err *err)
+{
+    struct writer *w = ctx;
+    bool keep = false;
+    int r = w->options->check(w->options->ctx, err);
+    w->figures.events++;
+    if (r == 0)
+        r = export_sampler_event(w->sampler, e->track, e->track_len, e->start, e->end, &keep);
+    return r < 0 || !keep ? r : export_sampler_keep(w->sampler, &e->key, sizeof e->key);
+}
+
 /* timeline_track, start, end, key. */
 static int choose_row(void *ctx, size_t columns, const struct query_value *values)
 {
     struct writer *w = ctx;
-    bool keep = false;
-    int r = columns == 4 ? w->options->check(w->options->ctx, w->err) : -EINVAL;
-    w->figures.events++;
-    if (r == 0)
-        r = export_sampler_event(w->sampler, values[0].text ? values[0].text : "", values[0].len, values[1].integer,
-                                 values[2].integer, &keep);
-    return r < 0 || !keep ? r : export_sampler_keep(w->sampler, &values[3].integer, sizeof values[3].integer);
+    if (columns != 4)
+        return -EINVAL;
+    const struct export_event e = {.track = values[0].text ? values[0].text : "",
+                                   .track_len = values[0].len,
+                                   .start = values[1].integer,
+                                   .end = values[2].integer,
+                                   .key = values[3].integer};
+    return choose_event(w, &e, w->err);
 }
 
-static int choose_rows(struct writer *w, const struct export_profile *p)
+static int choose_by_sql(struct writer *w, const struct export_profile *p)
 {
     const struct export_rows *o = w->options;
     const struct query_row_sink sink = {.row = choose_row, .ctx = w};
     char *sql KYMO_FREE =
         kymo_asprintf("SELECT %s AS timeline_track, \"%s\", \"%s\", \"%s\" FROM \"%s\"%s", o->source->track,
                       o->source->start, o->source->end, o->key, o->source->name, o->source->condition);
-    int r = sql ? export_sampler_new(o->range.start, o->range.end, o->samples, keep_pick, w, &w->sampler) : -ENOMEM;
+    return sql ? p->run(p->ctx, sql, &sink, w->err) : -ENOMEM;
+}
+
+static int choose_rows(struct writer *w, const struct export_profile *p)
+{
+    const struct export_rows *o = w->options;
+    int r = export_sampler_new(o->range.start, o->range.end, o->samples, keep_pick, w, &w->sampler);
     if (r == 0)
-        r = p->run(p->ctx, sql, &sink, w->err);
+        r = o->events ? o->events(o->ctx, choose_event, w, w->err) : choose_by_sql(w, p);
     if (r == 0)
         r = export_sampler_finish(w->sampler);
     w->sampler = export_sampler_free(w->sampler);

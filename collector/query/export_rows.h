@@ -11,12 +11,21 @@
 
 #include "collector/query/export_profile.h"
 
+struct export_event {
+    const char *track; /* not terminated; only told apart from others */
+    size_t track_len;
+    int64_t start, end, key;
+};
+typedef int (*export_event_take)(void *taker, const struct export_event *e, struct kymo_err *err);
+
 struct export_rows {
     const struct export_source *source;
     struct export_range range; /* of the intervals */
     uint64_t samples;          /* intervals; 0: complete */
     const char *key; /* a column of whole numbers, other in each row, of a table that ascends by start; or NULL */
-    bool sort;       /* the table may not ascend by start; complete rows are never sorted */
+    /* Gives all events that the range touches, in the order of the table, faster than SQL does; NULL: by SQL. */
+    int (*events)(void *ctx, export_event_take take, void *taker, struct kymo_err *err);
+    bool sort; /* the table may not ascend by start; complete rows are never sorted */
     int (*write)(void *ctx, const void *data, size_t n, struct kymo_err *err);
     int (*rewind)(void *ctx, struct kymo_err *err); /* forgets what was written, to begin anew; NULL: it is gone */
     int (*check)(void *ctx, struct kymo_err *err);  /* an error ends it; asked for each row */

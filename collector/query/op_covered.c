@@ -65,7 +65,7 @@ int op_covered_read(const struct serve_request *q, const struct op_covered *c, c
                                            .to = p->pieces[i].to - 1,
                                            .stop = serve_sql_of(q)->stop,
                                            .wanted = c->tracks ? is_wanted : NULL,
-                                           .bare = true,
+                                           .given = SERVE_OWN_BARE,
                                            .row = take,
                                            .ctx = &ctx};
         r = serve_own_events(&w, err);

@@ -5,6 +5,7 @@
 #include "collector/query/export_rows.h"
 #include "collector/query/op_common.h"
 #include "collector/query/serve_ops.h"
+#include "collector/query/serve_own.h"
 #include "formats/schema/schema.h"
 
 #define CSV_TYPE "text/csv; charset=utf-8"
@@ -15,7 +16,54 @@ struct export_answer {
     struct serve_request *q;
     struct serve_gather gather;
     bool begun;
+    struct export_range range;
+    enum serve_kind kind; /* of whose tracks rows are sampled; SERVE_KIND_MAX: by SQL */
 };
+
+/* While events are read for a sample. */
+struct reading {
+    const struct export_range *range;
+    export_event_take take;
+    void *taker;
+};
+
+static int give_event(void *ctx, const struct sql_cell *c, struct kymo_err *err)
+{
+    const struct reading *r = ctx;
+    const struct export_event e = {.track = c[SERVE_OWN_TRACK].text,
+                                   .track_len = c[SERVE_OWN_TRACK].len,
+                                   .start = c[SERVE_OWN_START].i,
+                                   .end = c[SERVE_OWN_END].i,
+                                   .key = c[SERVE_OWN_ID].i};
+    /* One that ends where the range begins does not touch it. */
+    return e.end > r->range->start || e.start >= r->range->start ? r->take(r->taker, &e, err) : 0;
+}
+
+/* From kymo's own file. */
+static int give_events(void *ctx, export_event_take take, void *taker, struct kymo_err *err)
+{
+    const struct export_answer *a = ctx;
+    struct reading r = {.range = &a->range, .take = take, .taker = taker};
+    const struct serve_own_window w = {.dir = serve_dir_of(a->q),
+                                       .kind = a->kind,
+                                       .from = a->range.start,
+                                       .to = a->range.end - 1,
+                                       .stop = serve_sql_of(a->q)->stop,
+                                       .given = SERVE_OWN_KEYED,
+                                       .row = give_event,
+                                       .ctx = &r};
+    return serve_own_events(&w, err);
+}
+
+/* Of the tables with many events, as their rows have tracks in an export: what is chosen from is a few columns. */
+static enum serve_kind kind_of(const struct serve_dir *d, const char *table)
+{
+    static const enum serve_kind kinds[] = {SERVE_KIND_instruction, SERVE_KIND_dma_engine};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (!strcmp(serve_kinds[kinds[i]].table, table) && serve_own_has_events(d, kinds[i]))
+            return kinds[i];
+    return SERVE_KIND_MAX;
+}
 
 static int run_select(void *ctx, const char *sql, const struct query_row_sink *sink, struct kymo_err *err)
 {
@@ -58,9 +106,12 @@ static int answer(struct export_answer *a, const struct export_profile *p, const
                                .write = write_text,
                                .check = check_stop,
                                .ctx = a};
-    /* The widest table by far: of the others, choosing takes as long as reading them. */
-    if (serve_dir_of(a->q)->own_levels && !strcmp(source->name, "Instruction"))
+    a->range = rows.range;
+    a->kind = kind_of(serve_dir_of(a->q), source->name);
+    if (a->kind < SERVE_KIND_MAX) {
         rows.key = "id";
+        rows.events = give_events;
+    }
     bool sorted = true;
     int r = 0;
     /* What was sent cannot be taken back, so the order is looked at before. */

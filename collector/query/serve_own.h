@@ -50,6 +50,9 @@ int serve_own_widths(const struct serve_dir *d, int64_t ret[SERVE_KIND_MAX][SERV
                      struct kymo_err *err) KYMO_MUST_CHECK;
 bool serve_own_has_events(const struct serve_dir *d, enum serve_kind kind);
 
+/* Which cells are given of an event: all; track, id, start, end and wait; the same without the id. */
+enum serve_own_given { SERVE_OWN_WHOLE, SERVE_OWN_KEYED, SERVE_OWN_BARE };
+
 /* Of a call for a window. Rows come in the order of the file, which is that of start; cells hold until row returns. */
 struct serve_own_window {
     const struct serve_dir *dir;
@@ -58,7 +61,7 @@ struct serve_own_window {
     const volatile bool *stop;
     /* Of events. NULL: of all tracks; asked at least once for each that comes. */
     bool (*wanted)(void *ctx, const struct sql_cell *track);
-    bool bare; /* only track, start, end and wait are given */
+    enum serve_own_given given;
     sql_row row;
     void *ctx;
 };

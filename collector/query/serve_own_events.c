@@ -311,15 +311,15 @@ static int read_operators(struct serve_own_rows *r, struct kymo_err *err)
 static int read_columns(struct events *e, struct kymo_err *err)
 {
     const struct columns *c = &columns[e->w->kind];
-    bool bare = e->w->bare;
-    int rc = bare ? 0 : serve_own_rows_numbers(&e->rows, C_ID, err);
+    bool whole = e->w->given == SERVE_OWN_WHOLE;
+    int rc = e->w->given == SERVE_OWN_BARE ? 0 : serve_own_rows_numbers(&e->rows, C_ID, err);
     for (size_t i = C_START; i < C_FIRST && rc == 0; i++)
         rc = serve_own_rows_numbers(&e->rows, i, err);
     if (rc == 0)
         rc = read_some(e, c->named, err);
-    if (rc == 0 && !bare)
+    if (rc == 0 && whole)
         rc = read_some(e, c->given, err);
-    bool operators = !bare && serve_own_table_of(e->w->kind) == SERVE_OWN_INSTRUCTIONS;
+    bool operators = whole && serve_own_table_of(e->w->kind) == SERVE_OWN_INSTRUCTIONS;
     return rc == 0 && operators ? read_operators(&e->rows, err) : rc;
 }
 
@@ -377,10 +377,10 @@ static int give_rows(struct events *e, struct kymo_err *err)
         cells[SERVE_OWN_START] = serve_own_number(r->numbers[C_START][i]);
         cells[SERVE_OWN_END] = serve_own_number(r->numbers[C_END][i]);
         cells[SERVE_OWN_WAIT] = serve_own_number(waits && waits[i] != TABLE_NULL ? waits[i] : 0);
-        if (!e->w->bare) {
+        if (e->w->given != SERVE_OWN_BARE)
             cells[SERVE_OWN_ID] = serve_own_number(r->numbers[C_ID][i]);
+        if (e->w->given == SERVE_OWN_WHOLE)
             put_rest(e, i, cells);
-        }
         rc = e->w->row(e->w->ctx, cells, err);
     }
     return rc;
