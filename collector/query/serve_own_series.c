@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -11,7 +12,8 @@
 enum { S_TIME, S_CORE, S_SEMAPHORE, S_FIRST };
 
 #define BUCKETS_MAX (1u << 24)
-#define TAIL 2048 /* samples before the window that are looked at first */
+#define GROUPS_OF_TWO 16 /* row groups of a table that two threads make copies of */
+#define TAIL 2048        /* samples before the window that are looked at first */
 
 /* The table's column that a part shows; what is computed for others is a column of kymo's. */
 static const char *column_of(const struct serve_series_part *p)
@@ -411,57 +413,134 @@ int serve_own_samples(struct serve_own_samples *s, struct kymo_err *err)
     return rc;
 }
 
+/* A part of the time, which a thread makes copies of. */
 struct making {
     struct serve_own_samples s;
-    struct serve_own_coarse **ret; /* of each that is wanted */
-    int error;
+    struct serve_own_coarse *made; /* of each that is wanted */
+    int r;
+    struct kymo_err err;
 };
 
 static void keep_bucket(void *ctx, size_t i)
 {
     struct making *m = ctx;
     const struct serve_own_wanted *w = &m->s.wanted[i];
-    struct serve_own_coarse *c = m->ret[i];
+    struct serve_own_coarse *c = &m->made[i];
     void *list = c->buckets;
     int r = w->last_ts[0] == TABLE_NULL ? 0 : kymo_grow(&list, &c->cap, c->n + 1, BUCKETS_MAX, sizeof *c->buckets);
     c->buckets = list;
     if (r < 0)
-        m->error = r;
+        m->r = r;
     else if (w->last_ts[0] != TABLE_NULL)
         c->buckets[c->n++] = (struct serve_own_bucket){w->last_ts[0], w->least[0], w->greatest[0], w->last[0]};
 }
 
-/* Room for all series of the directory, and which of them are the table's. */
-static int list_series(struct serve_dir *d, struct making *m, struct serve_own_wanted *wanted, enum kymo_table_id table)
+static void *make_part(void *ctx)
+{
+    struct making *m = ctx;
+    int r = serve_own_samples(&m->s, &m->err);
+    if (r == 0 && m->r < 0)
+        r = kymo_err_set(&m->err, m->r, "no memory for series");
+    m->r = r;
+    return NULL;
+}
+
+/* A bucket's begin near the middle of the table; 0: it is too short for two threads. */
+static int64_t middle_of(const struct table_file *f, int64_t step)
+{
+    return f->n_groups < GROUPS_OF_TWO ? 0 : table_file_min(f, f->n_groups / 2, S_TIME, 0) / step * step;
+}
+
+/* Both parts; the second on a thread of its own, where there is one. */
+static void make_parts(struct making parts[2], int64_t middle)
+{
+    pthread_t thread;
+    int r = -1;
+    if (middle > 0) {
+        parts[0].s.to = middle - 1;
+        parts[1].s.from = middle;
+        r = pthread_create(&thread, NULL, make_part, &parts[1]);
+    }
+    (void)make_part(&parts[0]);
+    if (r == 0)
+        (void)pthread_join(thread, NULL);
+    else if (middle > 0)
+        (void)make_part(&parts[1]);
+}
+
+static int append(struct serve_own_coarse *to, const struct serve_own_coarse *from)
+{
+    void *list = to->buckets;
+    int r = kymo_grow(&list, &to->cap, to->n + from->n + 1, BUCKETS_MAX, sizeof *to->buckets);
+    to->buckets = list;
+    if (r == 0 && from->n)
+        memcpy(to->buckets + to->n, from->buckets, from->n * sizeof *from->buckets);
+    to->n += r == 0 ? from->n : 0;
+    return r;
+}
+
+static int begin_part(struct making *m, struct serve_dir *d, enum kymo_table_id table)
+{
+    m->s.wanted = KYMO_NEW_ARRAY(struct serve_own_wanted, d->series->n + 1);
+    m->made = KYMO_NEW_ARRAY(struct serve_own_coarse, d->series->n + 1);
+    for (size_t i = 0; m->s.wanted && i < d->series->n; i++)
+        if (d->series->items[i].row->number == table)
+            m->s.wanted[m->s.n++].series = &d->series->items[i];
+    return m->s.wanted && m->made ? 0 : -ENOMEM;
+}
+
+static void end_part(struct making *m)
+{
+    for (size_t i = 0; m->made && i < m->s.n; i++)
+        kymo_free(m->made[i].buckets);
+    kymo_free(m->made);
+    kymo_free(m->s.wanted);
+}
+
+/* Room for all series of the directory. */
+static int make_room(struct serve_dir *d)
 {
     struct serve_own *o = d->own;
     if (!o->coarse && !(o->coarse = KYMO_NEW_ARRAY(struct serve_own_coarse, d->series->n + 1)))
         return -ENOMEM;
     o->n_coarse = d->series->n;
-    for (size_t i = 0; i < d->series->n; i++)
-        if (d->series->items[i].row->number == table) {
-            wanted[m->s.n].series = &d->series->items[i];
-            m->ret[m->s.n++] = &o->coarse[i];
-            o->coarse[i].n = 0;
-        }
     return 0;
+}
+
+static int keep_parts(struct serve_dir *d, const struct making parts[2])
+{
+    int r = 0;
+    for (size_t i = 0; i < parts[0].s.n && r == 0; i++) {
+        struct serve_own_coarse *c = &d->own->coarse[parts[0].s.wanted[i].series - d->series->items];
+        c->n = 0;
+        r = append(c, &parts[0].made[i]);
+        if (r == 0)
+            r = append(c, &parts[1].made[i]);
+    }
+    return r;
 }
 
 int serve_own_make_coarse(struct serve_dir *d, enum kymo_table_id table, int64_t step, const volatile bool *stop,
                           struct kymo_err *err)
 {
-    struct serve_own_wanted *wanted KYMO_FREE = KYMO_NEW_ARRAY(struct serve_own_wanted, d->series->n + 1);
-    struct serve_own_coarse **ret KYMO_FREE =
-        (struct serve_own_coarse **)kymo_calloc(d->series->n + 1, sizeof(struct serve_own_coarse *));
-    struct making m = {.s = {.dir = d, .table = table, .wanted = wanted, .to = INT64_MAX, .step = step, .stop = stop},
-                       .ret = ret};
-    m.s.column = keep_bucket;
-    m.s.ctx = &m;
-    int r = wanted && ret ? list_series(d, &m, wanted, table) : -ENOMEM;
-    if (r < 0)
-        return kymo_err_set(err, r, "no memory for series");
-    r = serve_own_samples(&m.s, err);
-    return r == 0 && m.error ? kymo_err_set(err, m.error, "no memory for series") : r;
+    struct making parts[2] = {{.r = 0}, {.r = 0}};
+    int r = make_room(d);
+    for (size_t i = 0; i < 2; i++) {
+        parts[i].s = (struct serve_own_samples){
+            .dir = d, .table = table, .to = INT64_MAX, .step = step, .stop = stop, .column = keep_bucket};
+        parts[i].s.ctx = &parts[i];
+        r = r < 0 ? r : begin_part(&parts[i], d, table);
+    }
+    if (r == 0)
+        make_parts(parts, middle_of(d->own->samples[table], step));
+    for (size_t i = 0; i < 2 && r == 0; i++)
+        if ((r = parts[i].r) < 0 && err)
+            *err = parts[i].err;
+    if (r == 0 && (r = keep_parts(d, parts)) < 0)
+        r = kymo_err_set(err, r, "no memory for series");
+    for (size_t i = 0; i < 2; i++)
+        end_part(&parts[i]);
+    return r < 0 && err && !err->code ? kymo_err_set(err, r, "no memory for series") : r;
 }
 
 static void take_bucket(struct serve_own_samples *s, size_t i, const struct serve_own_bucket *b)

@@ -40,7 +40,7 @@ static int make_table(void **state)
 {
     (void)state;
     const struct kymo_table *t = kymo_schema_find("PendingDma");
-    const struct parquet_options options = {.rows_per_group = 3000};
+    const struct parquet_options options = {.rows_per_group = 1000}; /* enough of them for two threads */
     struct parquet_row *w = NULL;
     if (!mkdtemp(dir) || parquet_row_open(dir, t, &options, &w, NULL) < 0)
         return -1;
