@@ -78,8 +78,14 @@ export class ColorTable {
   }
 }
 
+const opaque = new WeakMap<Rgb, string>();
+
 export function css(color: Rgb, alpha = 1): string {
-  return `rgb(${color[0]} ${color[1]} ${color[2]} / ${alpha})`;
+  const known = alpha === 1 ? opaque.get(color) : undefined;
+  if (known) return known;
+  const text = `rgb(${color[0]} ${color[1]} ${color[2]} / ${alpha})`;
+  if (alpha === 1) opaque.set(color, text);
+  return text;
 }
 
 export function hex(color: Rgb): string {

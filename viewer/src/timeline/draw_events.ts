@@ -162,7 +162,8 @@ function drawWide(
   const { ratio } = scene;
   const perNs = (scene.width * ratio) / span(scene.view);
   const laneHeight = height / data.lanes;
-  context.font = FONT.replace("11px", `${Math.round(11 * ratio)}px`);
+  const font = FONT.replace("11px", `${Math.round(11 * ratio)}px`);
+  context.font = font;
   context.textBaseline = "middle";
   for (const { index, x0, x1 } of wide) {
     const color = colorOf(data.dict[data.color[index]!] ?? "");
@@ -180,13 +181,10 @@ function drawWide(
     }
     context.fillStyle = css(color);
     if (right > work) context.fillRect(work, y, Math.max(right - work - gap, ratio), tall);
-    drawName(
-      context,
-      data.dict[data.label[index]!] ?? "",
-      { x: work, width: right - work, y, tall },
-      isLight(color),
+    drawName(context, data.dict[data.label[index]!] ?? "", { x: work, width: right - work, y, tall }, isLight(color), {
+      font,
       ratio,
-    );
+    });
   }
 }
 
@@ -195,10 +193,10 @@ function drawName(
   name: string,
   box: { x: number; width: number; y: number; tall: number },
   light: boolean,
-  ratio: number,
+  { font, ratio }: { font: string; ratio: number },
 ): void {
   if (box.width < TEXT_WIDTH * ratio || box.tall < 10 * ratio) return;
-  const text = fitted(context, name, box.width - 7 * ratio);
+  const text = fitted(context, font, name, box.width - 7 * ratio);
   if (text === "") return;
   context.fillStyle = light ? "#10151a" : "#ffffff";
   context.fillText(text, box.x + 4 * ratio, box.y + box.tall / 2 + ratio / 2);

@@ -74,25 +74,37 @@ export function toneColor(scene: Pick<Scene, "theme">, band: Pick<Band, "tone">)
   ];
 }
 
-function drawLane(context: CanvasRenderingContext2D, scene: Scene, lane: BandLane, top: number): void {
-  for (const band of lane.bands) {
+/** Where the bands of a lane lie on the screen. */
+function placedBands(scene: Scene, lane: BandLane): { band: Band; left: number; width: number }[] {
+  return lane.bands.flatMap((band) => {
     const x0 = xOf(scene, band.from);
     const x1 = Math.max(xOf(scene, band.to), x0 + 2);
-    if (x1 < 0 || x0 > scene.width) continue;
+    if (x1 < 0 || x0 > scene.width) return [];
     const left = Math.max(x0, -2);
-    const width = Math.min(x1, scene.width + 2) - left;
-    const color = toneColor(scene, band);
-    context.fillStyle = color;
-    context.globalAlpha = lane.tone === "calm" ? 0.2 : lane.tone === "region" ? 0.28 : 0.34;
+    return [{ band, left, width: Math.min(x1, scene.width + 2) - left }];
+  });
+}
+
+/** All grounds, then all edges, then all names: a canvas takes many rectangles of one colour faster than it changes colours. */
+function drawLane(context: CanvasRenderingContext2D, scene: Scene, lane: BandLane, top: number): void {
+  const placed = placedBands(scene, lane);
+  context.globalAlpha = lane.tone === "calm" ? 0.2 : lane.tone === "region" ? 0.28 : 0.34;
+  for (const { band, left, width } of placed) {
+    if (width <= 2) continue; // no more than its edge
+    context.fillStyle = toneColor(scene, band);
     context.fillRect(left, top + 2, width, LANE_HEIGHT - 3);
-    context.globalAlpha = 1;
+  }
+  context.globalAlpha = 1;
+  for (const { band, left, width } of placed) {
+    context.fillStyle = toneColor(scene, band);
     context.fillRect(left, top + 2, Math.min(2, width), LANE_HEIGHT - 3);
-    context.font = FONT;
-    const text = fitted(context, band.label, width - 10);
-    if (text === "") continue;
-    context.textBaseline = "middle";
-    context.fillStyle = scene.theme.text;
-    context.fillText(text, left + 6, top + LANE_HEIGHT / 2 + 1);
+  }
+  context.font = FONT;
+  context.textBaseline = "middle";
+  context.fillStyle = scene.theme.text;
+  for (const { band, left, width } of placed) {
+    const text = fitted(context, FONT, band.label, width - 10);
+    if (text !== "") context.fillText(text, left + 6, top + LANE_HEIGHT / 2 + 1);
   }
 }
 

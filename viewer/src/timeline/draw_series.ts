@@ -34,6 +34,39 @@ export function scaleTop(track: Track, data: SeriesData): number {
   return track.unit === "percent" ? Math.min(top, Math.max(100, data.top)) : top;
 }
 
+/** What moves the line by less is not drawn: a stroke of a thousand points takes as long as many tracks of events. */
+const LEAST_MOVE = 0.2;
+
+/** The line through the rows of a window, without the points on which it only goes on; returns where it ends. */
+function traceLine(
+  context: CanvasRenderingContext2D,
+  scene: Scene,
+  data: SeriesData,
+  [first, last]: [number, number],
+  yOf: (value: number) => number,
+  line: boolean,
+): number {
+  let y = 0;
+  let left: [number, number] | null = null;
+  for (let i = first; i < last; i++) {
+    const x = xOf(scene, data.at[i]!);
+    const next = yOf(data.last[i]!);
+    if (i === first) {
+      context.moveTo(Math.max(x, -1), next);
+      y = next;
+    } else if (Math.abs(next - y) < LEAST_MOVE && i + 1 < last) {
+      left = [x, next];
+    } else {
+      if (!line) context.lineTo(x, y);
+      else if (left) context.lineTo(...left);
+      context.lineTo(x, next);
+      y = next;
+      left = null;
+    }
+  }
+  return y;
+}
+
 export function drawSeries(context: CanvasRenderingContext2D, scene: Scene, placed: PlacedRow, data: SeriesData): void {
   const { track, height } = placed.row;
   const top = scaleTop(track, data);
@@ -45,17 +78,7 @@ export function drawSeries(context: CanvasRenderingContext2D, scene: Scene, plac
 
   context.beginPath();
   const line = isLine(track);
-  let y = 0;
-  for (let i = first; i < last; i++) {
-    const x = xOf(scene, data.at[i]!);
-    const next = yOf(data.last[i]!);
-    if (i === first) context.moveTo(Math.max(x, -1), next);
-    else {
-      if (!line) context.lineTo(x, y);
-      context.lineTo(x, next);
-    }
-    y = next;
-  }
+  const y = traceLine(context, scene, data, [first, last], yOf, line);
   const end = Math.min(xOf(scene, Math.max(data.at[last - 1] ?? 0, scene.view.to)), scene.width + 1);
   if (last > first && !line) context.lineTo(end, y);
   context.strokeStyle = scene.theme.accent;
@@ -92,12 +115,25 @@ function drawEnvelope(
 ): void {
   context.globalAlpha = 0.42;
   context.fillStyle = scene.theme.accent;
+  let from = 0;
+  let to = 0;
+  let high = 0;
+  let low = 0;
+  const flush = () => {
+    if (to > from && low - high >= 1.5) context.fillRect(from, high, Math.max(to - from, 1), low - high);
+  };
   for (let i = first; i < last; i++) {
-    const high = yOf(data.max[i]!);
-    const low = yOf(data.min[i]!);
-    if (low - high < 1.5) continue;
+    const [nextHigh, nextLow] = [yOf(data.max[i]!), yOf(data.min[i]!)];
     const x = xOf(scene, data.at[i]!);
-    context.fillRect(x, high, Math.max(xOf(scene, data.at[i]! + data.step) - x, 1), low - high);
+    const end = xOf(scene, data.at[i]! + data.step);
+    // Neighbours of one height are one rectangle.
+    const goesOn = x - to < 0.01 && Math.abs(nextHigh - high) < LEAST_MOVE && Math.abs(nextLow - low) < LEAST_MOVE;
+    if (!goesOn) {
+      flush();
+      [from, high, low] = [x, nextHigh, nextLow];
+    }
+    to = end;
   }
+  flush();
   context.globalAlpha = 1;
 }
