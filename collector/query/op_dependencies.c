@@ -1,38 +1,100 @@
 /* What an event waits for, and what waits for it: the edges of Flow around one row. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "collector/query/op_common.h"
+#include "collector/query/query_views.h"
 #include "collector/query/serve_ops.h"
+#include "collector/query/serve_own_edges.h"
 
 #define EDGES_MAX 500
 #define SQL_MAX (1u << 17)
-#define ROWS_MAX 5000    /* of edges, before those of one pair become one */
-#define PACKETS_MAX 4000 /* of linked transfers, on all their tracks */
+#define EDGES_TEXT_MAX (1u << 20) /* beyond it, DuckDB looks for them */
+#define ROWS_MAX 5000             /* of edges, before those of one pair become one */
+#define PACKETS_MAX 4000          /* of linked transfers, on all their tracks */
 
 /*
  * All edges of one row, both ways, with the row at the other end. $1: its table in Flow, $2: its key. Of several edges
  * of a pair the first in order of rank is shown. The lookups read both columns of Flow, which has no order.
  */
-static const char text[] =
-    "WITH e AS (SELECT 'out' AS direction, out_table AS t, out_id AS id, dependency_type AS kind, gap_time AS gap_ns "
-    "FROM"
-    " k.\"Flow\" WHERE in_id = $2 AND in_table = $1 UNION ALL SELECT 'in', in_table, in_id, dependency_type, gap_time "
-    "FROM"
-    " k.\"Flow\" WHERE out_id = $2 AND out_table = $1), r AS (SELECT e.*, CASE kind WHEN 'FLOW_DEPENDENCE' THEN 0 WHEN"
-    " 'ANTI_DEPENDENCE' THEN 1 WHEN 'OUTPUT_DEPENDENCE' THEN 2 WHEN 'ORDERED_DEPENDENCE' THEN 3 WHEN 'SEMAPHORE' THEN "
-    "4 WHEN"
-    " 'DMA_WAIT' THEN 5 WHEN 'DMA_TRIGGER' THEN 6 WHEN 'SAME_PSUM_BANK' THEN 7 ELSE 3 END AS rank FROM e)"
-    " , d AS (SELECT 'instruction' AS t, id, pc, engine, pcore_idx, start_ts, end_ts, opcode AS label, track FROM"
-    " k.row_instruction WHERE id IN (SELECT id FROM e WHERE t = 'instruction') UNION ALL SELECT 'dma_block', id, NULL,"
-    " NULL, pcore_idx, start_ts, end_ts, coalesce(nullif(variable, ''), queue_name), track FROM k.row_dma_transfer"
-    " WHERE id IN (SELECT id FROM e WHERE t = 'dma_block') UNION ALL SELECT 'cc_op', id, NULL, NULL, NULL, start_ts,"
-    " end_ts, operation, track FROM k.row_collective WHERE id IN (SELECT id FROM e WHERE t = 'cc_op')) SELECT"
-    " r.direction, r.t AS flow, r.id, r.kind, r.gap_ns, r.rank, d.pc, d.engine, d.pcore_idx AS pcore, d.start_ts,"
-    " d.end_ts, d.label, d.track FROM r LEFT JOIN d ON d.t = r.t AND d.id = r.id ORDER BY r.direction, d.start_ts, r.t,"
-    " r.id, r.rank";
+static const char
+    edges_text[] =
+        "SELECT 'out' AS direction, out_table AS t, out_id AS id, dependency_type AS kind, gap_time AS gap_ns FROM"
+        " k.\"Flow\" WHERE in_id = $2 AND in_table = $1 UNION ALL SELECT 'in', in_table, in_id, dependency_type, "
+        "gap_time "
+        "FROM k.\"Flow\" WHERE out_id = $2 AND out_table = $1",
+    no_edge[] = "SELECT '', '', 0, '', 0 WHERE false",
+    rest_text[] =
+        "), r AS (SELECT e.*, CASE kind WHEN 'FLOW_DEPENDENCE' THEN 0 WHEN"
+        " 'ANTI_DEPENDENCE' THEN 1 WHEN 'OUTPUT_DEPENDENCE' THEN 2 WHEN 'ORDERED_DEPENDENCE' THEN 3 WHEN 'SEMAPHORE' "
+        "THEN "
+        "4 WHEN"
+        " 'DMA_WAIT' THEN 5 WHEN 'DMA_TRIGGER' THEN 6 WHEN 'SAME_PSUM_BANK' THEN 7 ELSE 3 END AS rank FROM e)"
+        " , d AS (SELECT 'instruction' AS t, id, pc, engine, pcore_idx, start_ts, end_ts, opcode AS label, track FROM"
+        " k.row_instruction WHERE id IN (SELECT id FROM e WHERE t = 'instruction') UNION ALL SELECT 'dma_block', id, "
+        "NULL,"
+        " NULL, pcore_idx, start_ts, end_ts, coalesce(nullif(variable, ''), queue_name), track FROM k.row_dma_transfer"
+        " WHERE id IN (SELECT id FROM e WHERE t = 'dma_block') UNION ALL SELECT 'cc_op', id, NULL, NULL, NULL, "
+        "start_ts,"
+        " end_ts, operation, track FROM k.row_collective WHERE id IN (SELECT id FROM e WHERE t = 'cc_op')) SELECT"
+        " r.direction, r.t AS flow, r.id, r.kind, r.gap_ns, r.rank, d.pc, d.engine, d.pcore_idx AS pcore, d.start_ts,"
+        " d.end_ts, d.label, d.track FROM r LEFT JOIN d ON d.t = r.t AND d.id = r.id ORDER BY r.direction, d.start_ts, "
+        "r.t,"
+        " r.id, r.rank";
+
+static int add_text(struct kymo_buf *b, const struct table_text *t)
+{
+    char *text KYMO_FREE = t->at ? kymo_strndup(t->at, t->n) : NULL;
+    if (!t->at)
+        return kymo_buf_printf(b, "NULL");
+    return text ? query_views_quote(b, text, '\'') : -ENOMEM;
+}
+
+static int add_edge(void *ctx, const struct serve_own_edge *e, struct kymo_err *err)
+{
+    struct kymo_buf *b = ctx;
+    int r = kymo_buf_printf(b, "%s('%s', ", b->len ? ", " : "VALUES ", e->out ? "out" : "in");
+    if (r == 0)
+        r = add_text(b, &e->table);
+    if (r == 0)
+        r = kymo_buf_printf(b, ", %" PRId64 ", ", e->id);
+    if (r == 0)
+        r = add_text(b, &e->kind);
+    if (r == 0)
+        r = e->gap == TABLE_NULL ? kymo_buf_printf(b, ", NULL)") : kymo_buf_printf(b, ", %" PRId64 ")", e->gap);
+    return r < 0 ? kymo_err_set(err, r, "there are too many edges") : 0;
+}
+
+static int run_text(struct serve_request *q, const char *edges, const struct sql_bind *binds, size_t n, json_t **ret,
+                    bool *truncated, struct kymo_err *err)
+{
+    char *text KYMO_FREE = kymo_asprintf("WITH e(direction, t, id, kind, gap_ns) AS (%s%s", edges, rest_text);
+    return text ? sql_objects(serve_sql_of(q), text, binds, n, ROWS_MAX, ret, truncated, err)
+                : kymo_err_set(err, -ENOMEM, "no memory for a statement");
+}
+
+static int read_edges(struct serve_request *q, const char *flow, int64_t id, json_t **ret, bool *truncated,
+                      struct kymo_err *err)
+{
+    const struct sql_bind binds[] = {SQL_TEXT(flow), SQL_INT(id)};
+    if (!serve_own_has_edges(serve_dir_of(q)))
+        return run_text(q, edges_text, binds, 2, ret, truncated, err);
+    struct kymo_buf b;
+    struct kymo_err why = {0};
+    kymo_buf_init(&b, EDGES_TEXT_MAX);
+    int r = serve_own_edges(serve_dir_of(q), flow, id, serve_sql_of(q)->stop, add_edge, &b, &why);
+    if (r == 0)
+        r = run_text(q, b.len ? (const char *)b.data : no_edge, NULL, 0, ret, truncated, err);
+    else if (r == -ENOBUFS)
+        r = run_text(q, edges_text, binds, 2, ret, truncated, err);
+    else if (err)
+        *err = why;
+    kymo_buf_done(&b);
+    return r;
+}
 
 #define IDS(n) "(SELECT unnest(string_split($" #n ", ','))::BIGINT)"
 static const char splits_text[] = "SELECT id, track FROM k.row_instruction_split WHERE id IN " IDS(1);
@@ -291,8 +353,7 @@ int op_dependencies(struct serve_request *q, struct kymo_err *err)
     id = asked;
     r = find_block(q, table, &id, &flow, err);
     if (r == 0)
-        r = sql_objects(serve_sql_of(q), text, (struct sql_bind[]){SQL_TEXT(flow ? flow : "none"), SQL_INT(id)}, 2,
-                        ROWS_MAX, &rows, &l.truncated, err);
+        r = read_edges(q, flow ? flow : "none", id, &rows, &l.truncated, err);
     if (r < 0)
         return r;
     r = make_lists(q, rows, flow && !strcmp(flow, "instruction"), &l, err);

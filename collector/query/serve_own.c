@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "collector/query/query_views.h"
+#include "collector/query/serve_own_edges.h"
 #include "collector/query/serve_own_events.h"
 #include "collector/query/serve_own_rows.h"
 
@@ -63,6 +64,8 @@ int serve_own_open(struct serve_own *o, const char *place, struct kymo_err *err)
         /* What is wrong with a file DuckDB says better, when it is asked for. */
         r = r == -ENOMEM ? kymo_err_set(err, r, "no memory for a table") : 0;
     }
+    if (r == 0)
+        r = serve_own_open_edges(o, place, err);
     return r == 0 ? serve_own_open_samples(o, place, err) : r;
 }
 
@@ -75,6 +78,7 @@ void serve_own_done(struct serve_own *o)
     for (size_t i = 0; i < o->n_coarse; i++)
         kymo_free(o->coarse[i].buckets);
     kymo_free(o->coarse);
+    serve_own_close_edges(o);
 }
 
 bool serve_own_has_levels(const struct serve_dir *d)

@@ -26,6 +26,8 @@ struct serve_own {
     struct table_file *samples[KYMO_T_MAX]; /* of series: serve_own_series.h */
     struct serve_own_coarse *coarse;        /* one of each series; NULL: none made yet */
     size_t n_coarse;
+    struct table_file *flow;       /* serve_own_edges.h */
+    struct serve_own_index *edges; /* NULL: not made yet */
 };
 
 /* Least, greatest and last value of a series in each bucket of time that has a sample; ts is the last one's. */
