@@ -109,33 +109,6 @@ const struct serve_track *op_track_labelled(const struct serve_dir *d, enum serv
     return NULL;
 }
 
-struct found {
-    const struct serve_dir *dir;
-    enum serve_kind kind;
-    const struct serve_track *track;
-};
-
-static int keep_track(void *ctx, const struct sql_cell *c, struct kymo_err *err)
-{
-    struct found *f = ctx;
-    (void)err;
-    if (!f->track)
-        f->track = op_track_labelled(f->dir, f->kind, c[0].text, c[0].len);
-    return 0;
-}
-
-int op_track_find(const struct serve_request *q, enum serve_kind kind, int64_t id, const struct serve_track **ret,
-                  struct kymo_err *err)
-{
-    struct found f = {.dir = serve_dir_of(q), .kind = kind};
-    char text[128];
-    (void)snprintf(text, sizeof text, "SELECT track FROM k.src_%s WHERE id = $1 LIMIT 1", serve_kinds[kind].name);
-    int r = sql_run(serve_sql_of(q), text, (struct sql_bind[]){SQL_INT(id)}, 1, keep_track, &f, err);
-    if (r == 0)
-        *ret = f.track;
-    return r;
-}
-
 json_t *op_first(json_t *rows)
 {
     json_t *row = json_array_get(rows, 0);

@@ -61,10 +61,6 @@ struct op_table {
 };
 int op_event_read(const struct serve_request *q, const struct op_table **ret_table, int64_t *ret_id,
                   struct kymo_err *err) KYMO_MUST_CHECK;
-/* The track that shows an event of this kind; NULL: none does. */
-int op_track_find(const struct serve_request *q, enum serve_kind kind, int64_t id, const struct serve_track **ret,
-                  struct kymo_err *err) KYMO_MUST_CHECK;
-
 /* The track of a kind with this label; NULL: none. */
 const struct serve_track *op_track_labelled(const struct serve_dir *d, enum serve_kind kind, const char *label,
                                             size_t n);

@@ -4,10 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/query/op_common.h"
+#include "collector/query/op_parts.h"
 #include "collector/query/serve_ops.h"
 
 #define FRAMES_MAX 256
+#define SQL_MAX 4096
 
 struct event {
     struct serve_request *q;
@@ -70,6 +71,40 @@ static const char *operator_of(const struct event *e)
     return text;
 }
 
+/* Runs a text in which @src_KIND is what a piece has of it, and values follow from $4. */
+static int rows_in(struct event *e, const char *text, const struct op_piece *p, const struct sql_bind *binds, size_t n,
+                   json_t **ret, struct kymo_err *err)
+{
+    struct kymo_buf b;
+    kymo_buf_init(&b, SQL_MAX);
+    int r = op_parts_text(&b, text, p);
+    r = r < 0 ? kymo_err_set(err, r, "no memory for a statement")
+              : sql_objects(serve_sql_of(e->q), (const char *)b.data, binds, n, 1, ret, NULL, err);
+    kymo_buf_done(&b);
+    return r;
+}
+
+/* The track of a kind that shows the event; NULL: none does. */
+static int find_track(struct event *e, enum serve_kind kind, const struct serve_track **ret, struct kymo_err *err)
+{
+    char text[128];
+    json_t *list;
+    const json_t *start = json_object_get(e->fields, "start_ts");
+    int64_t at = json_integer_value(start);
+    const struct op_piece p = json_is_integer(start) ? op_piece_make(serve_dir_of(e->q), at, at + 1, true)
+                                                     : (struct op_piece){0}; /* anywhere */
+    (void)snprintf(text, sizeof text, "SELECT track FROM @src_%s WHERE id = $4", serve_kinds[kind].name);
+    int r = rows_in(e, text, &p, (struct sql_bind[]){SQL_INT(e->id)}, 1, &list, err);
+    if (r < 0)
+        return r;
+    const json_t *label = json_object_get(json_array_get(list, 0), "track");
+    *ret = json_is_string(label)
+               ? op_track_labelled(serve_dir_of(e->q), kind, json_string_value(label), json_string_length(label))
+               : NULL;
+    json_decref(list);
+    return 0;
+}
+
 static int neighbour(struct event *e, bool next, json_t **ret, struct kymo_err *err)
 {
     char text[512];
@@ -81,8 +116,8 @@ static int neighbour(struct event *e, bool next, json_t **ret, struct kymo_err *
     }
     (void)snprintf(
         text, sizeof text,
-        "SELECT id, start_ts, end_ts, label FROM k.src_%s WHERE track = $4 AND start_ts %s $2::BIGINT AND start_ts %s"
-        " $3::BIGINT AND (start_ts <> $2 OR id %s $1::BIGINT) ORDER BY start_ts %s, id %s LIMIT 1",
+        "SELECT id, start_ts, end_ts, label FROM @src_%s WHERE track = $7 AND start_ts %s $5::BIGINT AND start_ts %s"
+        " $6::BIGINT AND (start_ts <> $5 OR id %s $4::BIGINT) ORDER BY start_ts %s, id %s LIMIT 1",
         serve_kinds[e->table->kind].name, next ? ">=" : "<=", next ? "<=" : ">=", next ? ">" : "<",
         next ? "ASC" : "DESC", next ? "ASC" : "DESC");
     int64_t start = json_integer_value(json_object_get(e->fields, "start_ts"));
@@ -91,7 +126,8 @@ static int neighbour(struct event *e, bool next, json_t **ret, struct kymo_err *
         int64_t far = next ? start + reach : start - reach;
         bool last = next ? far >= d->to : far <= d->from;
         struct sql_bind binds[] = {SQL_INT(e->id), SQL_INT(start), SQL_INT(far), SQL_TEXT(e->track->label)};
-        int r = sql_objects(serve_sql_of(e->q), text, binds, 4, 1, &list, NULL, err);
+        const struct op_piece p = op_piece_make(d, next ? start : far, (next ? far : start) + 1, true);
+        int r = rows_in(e, text, &p, binds, 4, &list, err);
         if (r < 0)
             return r;
         if (json_array_size(list) || last)
@@ -232,11 +268,11 @@ static int answer(struct event *e, struct kymo_err *err)
 {
     int r = read_fields(e, err);
     if (r == 0)
-        r = op_track_find(e->q, e->table->kind, e->id, &e->track, err);
+        r = find_track(e, e->table->kind, &e->track, err);
     if (r == 0 && e->table->kind == SERVE_KIND_instruction && serve_dir_of(e->q)->has_split)
-        r = op_track_find(e->q, SERVE_KIND_instruction_split, e->id, &e->split, err);
+        r = find_track(e, SERVE_KIND_instruction_split, &e->split, err);
     else if (r == 0 && e->table->kind == SERVE_KIND_dma_engine)
-        r = op_track_find(e->q, SERVE_KIND_dma_queue, e->id, &e->split, err);
+        r = find_track(e, SERVE_KIND_dma_queue, &e->split, err);
     if (r < 0)
         return r;
     const char *op = operator_of(e);

@@ -23,7 +23,7 @@ static int64_t ceil_to(int64_t t, int64_t width)
     return floor_to(t + width - 1, width);
 }
 
-static struct op_piece piece(const struct serve_dir *d, int64_t from, int64_t to, bool first)
+struct op_piece op_piece_make(const struct serve_dir *d, int64_t from, int64_t to, bool first)
 {
     return (struct op_piece){from, to, first, (to - from) <= (d->to - d->from) / NARROW};
 }
@@ -31,7 +31,7 @@ static struct op_piece piece(const struct serve_dir *d, int64_t from, int64_t to
 void op_parts_make(const struct serve_dir *d, enum serve_sums sums, const struct op_window *w, struct op_parts *ret)
 {
     int64_t width = sums < SERVE_SUMS_MAX ? d->sums[sums] : 0;
-    *ret = (struct op_parts){.n = 1, .pieces = {piece(d, w->from, w->to, true)}};
+    *ret = (struct op_parts){.n = 1, .pieces = {op_piece_make(d, w->from, w->to, true)}};
     if (width <= 0)
         return;
     /* Nothing is before the profile, and nothing behind it. */
@@ -44,9 +44,9 @@ void op_parts_make(const struct serve_dir *d, enum serve_sums sums, const struct
     ret->to = to;
     ret->n = 0;
     if (before)
-        ret->pieces[ret->n++] = piece(d, w->from, from, true);
+        ret->pieces[ret->n++] = op_piece_make(d, w->from, from, true);
     if (behind && to < w->to)
-        ret->pieces[ret->n++] = piece(d, to, w->to, false);
+        ret->pieces[ret->n++] = op_piece_make(d, to, w->to, false);
 }
 
 static int add_value(struct kymo_buf *b, long number, const struct op_piece *p)

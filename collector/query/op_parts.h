@@ -25,6 +25,7 @@ struct op_parts {
     int64_t from, to; /* buckets that start there, to not among them; the same: none */
 };
 
+struct op_piece op_piece_make(const struct serve_dir *d, int64_t from, int64_t to, bool first);
 /* SERVE_SUMS_MAX: of events that no table sums up. */
 void op_parts_make(const struct serve_dir *d, enum serve_sums sums, const struct op_window *w, struct op_parts *ret);
 /*
