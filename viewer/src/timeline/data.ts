@@ -55,7 +55,7 @@ const NEAR = 1 / 16;
 const WIDE = 1 / 2;
 /** So much must be there beside a view that rests. */
 const LEAST = 1 / 4;
-const REST_MS = 500;
+const REST_MS = 700;
 /** A view that changed so lately is moving. */
 const MOTION_MS = 120;
 /** More than these are asked by their groups: an address has its limits. */
