@@ -22,22 +22,6 @@ int op_window_read(const struct serve_request *q, bool width, struct op_window *
     return r;
 }
 
-static int keep_peak(void *ctx, const struct sql_cell *c, struct kymo_err *err)
-{
-    double *peak = ctx;
-    (void)err;
-    *peak = c[0].null || !(c[0].f > 0) ? 0 : c[0].f;
-    return 0;
-}
-
-int op_peak_read(const struct serve_request *q, double *ret, struct kymo_err *err)
-{
-    static const char text[] = "SELECT 2.0::DOUBLE * tensor_engine_num_rows * tensor_engine_num_cols *"
-                               " tensor_engine_clock_freq::DOUBLE FROM k.\"Metadata\" LIMIT 1";
-    *ret = 0;
-    return sql_run(serve_sql_of(q), text, NULL, 0, keep_peak, ret, err);
-}
-
 static int keep_busy(void *ctx, const struct sql_cell *c, struct kymo_err *err)
 {
     return c[1].null || c[2].null || c[3].null ? 0 : busy_add(ctx, c[0].text, c[0].len, c[1].i, c[2].i, c[3].i, err);

@@ -32,8 +32,6 @@ int op_window_read(const struct serve_request *q, bool width, struct op_window *
     "CASE WHEN end_ts > " OP_BEGIN " THEN " OP_BUSY " / (end_ts - " OP_BEGIN ")::DOUBLE ELSE (start_ts >= $1)::INT "   \
     "END"
 
-/* FLOPs that one PE array can do in a nanosecond; 0: the tables do not say. */
-int op_peak_read(const struct serve_request *q, double *ret, struct kymo_err *err) KYMO_MUST_CHECK;
 /*
  * text selects a key, an event's start, the begin of what counts of it, and its end. ordered: in the order of a table
  * of kymo's own. A text with IN and six values or more is a join to DuckDB, which knows no order.

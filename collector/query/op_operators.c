@@ -52,7 +52,6 @@ struct operators {
     struct serve_request *q;
     struct op_window w;
     struct op_page page;
-    double peak;
     const char *sort, *filter, *parent; /* parent NULL: the top */
     bool falling;
     enum kind kind;   /* of parent */
@@ -335,7 +334,7 @@ static void put_rates(const struct operators *o, json_t *row, const json_t *from
 {
     double flops = json_number_value(json_object_get(from, "hardware_flops")),
            moved = json_number_value(json_object_get(from, "transpose_flops")),
-           could = o->peak * (double)active * json_number_value(json_object_get(from, "cores"));
+           could = serve_dir_of(o->q)->peak * (double)active * json_number_value(json_object_get(from, "cores"));
     put(row, "active_ns", json_integer(active));
     put(row, "share_percent", percent((double)active, (double)(o->w.to - o->w.from)));
     put(row, "mfu_percent", flops > 0 ? percent(flops - moved, could) : json_null());
@@ -422,8 +421,6 @@ int op_operators(struct serve_request *q, struct kymo_err *err)
     struct op_active active KYMO_CLEANUP(op_active_done) = {0};
     kymo_buf_init(&o.text, SQL_MAX);
     int r = read_question(&o, err);
-    if (r == 0)
-        r = op_peak_read(q, &o.peak, err);
     if (r == 0)
         r = read_rows(&o, err);
     if (r == 0 && json_array_size(o.rows))

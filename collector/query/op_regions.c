@@ -80,12 +80,9 @@ int op_regions(struct serve_request *q, struct kymo_err *err)
 {
     const char *path = serve_question_text(serve_question_of(q), "path");
     int64_t core = -1;
-    double peak = 0;
     bool more = false;
     json_t *rows = NULL;
     int r = serve_question_int(serve_question_of(q), "pcore", 0, INT32_MAX, false, &core, err);
-    if (r == 0)
-        r = op_peak_read(q, &peak, err);
     char *text KYMO_FREE = kymo_asprintf("%s%s", of_regions, path ? instances_text : regions_text);
     const struct sql_bind binds[] = {SQL_TEXT(path ? path : ""), SQL_INT(core)};
     if (r == 0)
@@ -94,6 +91,6 @@ int op_regions(struct serve_request *q, struct kymo_err *err)
     if (r < 0)
         return r;
     for (size_t i = 0; i < json_array_size(rows); i++)
-        put_use(json_array_get(rows, i), peak);
+        put_use(json_array_get(rows, i), serve_dir_of(q)->peak);
     return serve_answer_json(q, json_pack("{s:o, s:b}", path ? "instances" : "regions", rows, "truncated", more), err);
 }

@@ -19,7 +19,6 @@ struct summary {
     struct serve_request *q;
     const struct serve_dir *dir;
     struct op_window w;
-    double peak;
     json_t *answer;
     bool box;
     const struct serve_track **chosen;
@@ -243,7 +242,7 @@ static json_t *field(const json_t *row, const char *name)
 static void put_flops(const struct summary *s, json_t *o, const json_t *row, bool transposes)
 {
     double all = json_number_value(json_object_get(row, "hardware_flops")),
-           moved = json_number_value(json_object_get(row, "transpose_flops")), could = s->peak * duration(s);
+           moved = json_number_value(json_object_get(row, "transpose_flops")), could = s->dir->peak * duration(s);
     bool known = json_is_integer(json_object_get(row, "hardware_flops"));
     put(o, "hardware_flops", field(row, "hardware_flops"));
     if (transposes)
@@ -609,21 +608,30 @@ static int put_dma(struct summary *s, struct kymo_err *err)
     return r;
 }
 
-static int put_whole(struct summary *s, struct kymo_err *err)
+static int put_throttling(struct summary *s, struct kymo_err *err)
 {
-    static const char throttling[] =
+    static const char text[] =
         "SELECT type, pcore_idx AS pcore, count(*) AS count, sum(" OP_PART
         ")::BIGINT AS time_ns FROM (SELECT *, timestamp AS start_ts, timestamp + duration AS end_ts FROM"
         " k.\"Throttle\") WHERE " OP_INSIDE " GROUP BY type, pcore_idx ORDER BY type, pcore_idx";
-    json_t *rows;
-    int64_t errors;
+    json_t *rows = NULL;
     begin(s);
-    int r = rows_of(s, kymo_buf_printf(&s->text, "%s", throttling), ROWS_MAX, &rows, err);
-    if (r < 0)
-        return r;
-    put(s->answer, "throttling", rows);
-    r = sql_numbers(serve_sql_of(s->q), "SELECT count(*) FROM k.\"Error\" WHERE timestamp >= $1 AND timestamp < $2",
-                    s->binds, 2, &errors, 1, err);
+    int r =
+        op_has_table(s->q, "Throttle") ? rows_of(s, kymo_buf_printf(&s->text, "%s", text), ROWS_MAX, &rows, err) : 0;
+    if (r == 0)
+        put(s->answer, "throttling", rows ? rows : json_array());
+    return r;
+}
+
+static int put_errors(struct summary *s, struct kymo_err *err)
+{
+    int64_t errors = 0;
+    begin(s);
+    int r = op_has_table(s->q, "Error")
+                ? sql_numbers(serve_sql_of(s->q),
+                              "SELECT count(*) FROM k.\"Error\" WHERE timestamp >= $1 AND timestamp < $2", s->binds, 2,
+                              &errors, 1, err)
+                : 0;
     put(s->answer, "errors", json_integer(errors));
     return r;
 }
@@ -721,7 +729,9 @@ static int make(struct summary *s, struct kymo_err *err)
     for (size_t i = 0; i < sizeof parts / sizeof *parts && r == 0; i++)
         if (wanted(s, parts[i].source.kind))
             r = put_part(s, &parts[i], err);
-    return r == 0 && !s->box ? put_whole(s, err) : r;
+    if (r == 0 && !s->box)
+        r = put_throttling(s, err);
+    return r == 0 && !s->box ? put_errors(s, err) : r;
 }
 
 int op_summary(struct serve_request *q, struct kymo_err *err)
@@ -731,8 +741,6 @@ int op_summary(struct serve_request *q, struct kymo_err *err)
     int r = op_window_read(q, false, &s.w, err);
     if (r == 0)
         r = choose(&s, err);
-    if (r == 0)
-        r = op_peak_read(q, &s.peak, err);
     if (r == 0)
         r = make(&s, err);
     if (r == 0)

@@ -148,6 +148,21 @@ static int find_extent(struct serve_dir *d, const struct sql *s, struct kymo_err
     return find_cores(d, s, err);
 }
 
+static int keep_peak(void *ctx, const struct sql_cell *c, struct kymo_err *err)
+{
+    double *peak = ctx;
+    (void)err;
+    *peak = c[0].null || !(c[0].f > 0) ? 0 : c[0].f;
+    return 0;
+}
+
+static int find_peak(struct serve_dir *d, const struct sql *s, struct kymo_err *err)
+{
+    static const char text[] = "SELECT 2.0::DOUBLE * tensor_engine_num_rows * tensor_engine_num_cols *"
+                               " tensor_engine_clock_freq::DOUBLE FROM k.\"Metadata\" LIMIT 1";
+    return sql_run(s, text, NULL, 0, keep_peak, &d->peak, err);
+}
+
 static int keep_sums(void *ctx, const struct sql_cell *c, struct kymo_err *err)
 {
     /* A kind of each; the last is of a table of its own. */
@@ -185,6 +200,8 @@ static int prepare(struct serve_dir *d, const struct sql *s, struct kymo_err *er
     d->has_split = d->has_split && d->has_table[KYMO_T_INSTRUCTION];
     if (r == 0)
         r = find_extent(d, s, err);
+    if (r == 0)
+        r = find_peak(d, s, err);
     if (r == 0)
         r = find_sums(d, s, err);
     if (r == 0)

@@ -76,6 +76,7 @@ struct serve_dir {
     bool has_split;  /* executed_by is there */
     bool has_table[256];
     int64_t from, to;
+    double peak; /* FLOPs that one PE array can do in a nanosecond; 0: the tables do not say */
     int64_t buckets[SERVE_KIND_MAX][SERVE_LEVELS_MAX]; /* widths of the levels, the finest first; 0: no more */
     int64_t sums[SERVE_SUMS_MAX];                      /* width of a bucket; 0: there are none */
     struct serve_track *tracks;                        /* in the order in which to show them */
