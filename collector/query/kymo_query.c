@@ -1,5 +1,6 @@
 /* kymo-query: read-only SQL over one directory of Parquet tables, in a process of its own, with limits. */
 #include <errno.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@
 #include "collector/query/serve.h"
 
 #define VERIFY_UNREADABLE 4
+#define KEPT_BYTES (32 << 20) /* of memory that is free, at most so much at the end of each heap */
 
 struct args {
     const char *dir, *sql;
@@ -107,6 +109,9 @@ static int run_verify(struct query_db *db)
 /* Tables are other people's bytes, and so is SQL. */
 static int run_serve(const struct query_limits *limits)
 {
+    /* Each answer takes and gives back some megabytes, which the kernel would clear and map anew each time. */
+    (void)mallopt(M_MMAP_THRESHOLD, KEPT_BYTES);
+    (void)mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
     struct kymo_err err = {0};
     int r = kymo_sandbox_enter_reader(&err);
     if (r == 0)
