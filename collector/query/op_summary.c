@@ -179,29 +179,20 @@ static void put_active(const struct summary *s, json_t *row, int64_t ns)
 /* Instructions */
 
 #define SUM(name) ", sum(" name ")::BIGINT"
-#define BYTES(X)                                                                                                       \
-    X("hbm_read_bytes")                                                                                                \
-    X("hbm_write_bytes")                                                                                               \
-    X("sbuf_read_bytes")                                                                                               \
-    X("sbuf_write_bytes")                                                                                              \
-    X("psum_read_bytes")                                                                                               \
-    X("psum_write_bytes")                                                                                              \
-    X("spill_save_bytes")                                                                                              \
-    X("spill_reload_bytes")
 #define BEGUN(name) ", CASE WHEN start_ts >= $1 THEN " name " END AS " name
 #define SUMMED(name) ", " name
 #define NAME(name) name,
-static const char *const byte_columns[] = {BYTES(NAME)};
+static const char *const byte_columns[] = {ROLLUP_BYTES(NAME)};
 
 #define COUNTED "($3 OR start_ts >= $1)"
 #define BUCKETS "start_ts >= $1 AND start_ts < $2"
 #define INSTRUCTIONS_FROM                                                                                              \
     "SELECT " SERVE_ENGINE " AS engine, pcore_idx AS pcore, coalesce(opcode, '') AS opcode, " SERVE_OPERATOR           \
     " AS operator, " COUNTED "::BIGINT AS instructions, " OP_PART " AS part, " OP_WAIT " AS wait, " OP_SHARE           \
-    " * raw_flops AS hardware, " OP_SHARE " * flops_transpose AS moved" BYTES(BEGUN) " FROM @row_"
+    " * raw_flops AS hardware, " OP_SHARE " * flops_transpose AS moved" ROLLUP_BYTES(BEGUN) " FROM @row_"
 #define INSTRUCTION_SUMS                                                                                               \
     "SELECT engine, pcore_idx AS pcore, opcode, coalesce(operator, '') AS operator, event_count AS instructions,"      \
-    " time_ns AS part, wait_ns AS wait, raw_flops AS hardware, flops_transpose AS moved" BYTES(                        \
+    " time_ns AS part, wait_ns AS wait, raw_flops AS hardware, flops_transpose AS moved" ROLLUP_BYTES(                 \
         SUMMED) " FROM k.\"WindowSums\" WHERE kind = 'operation' AND " BUCKETS
 
 static int keep_group(void *ctx, const struct sql_cell *c, struct kymo_err *err)
@@ -227,8 +218,8 @@ static int read_instructions(struct summary *s, struct rollup *ret, struct kymo_
     if (r == 0)
         r = kymo_buf_printf(&s->text, "%s",
                             ") SELECT engine, pcore, opcode, operator, sum(instructions)::BIGINT, sum(part)::BIGINT,"
-                            " sum(wait)::BIGINT" BYTES(SUM) ", sum(hardware)::DOUBLE, sum(moved)::DOUBLE FROM i"
-                                                            " GROUP BY engine, pcore, opcode, operator");
+                            " sum(wait)::BIGINT" ROLLUP_BYTES(SUM) ", sum(hardware)::DOUBLE, sum(moved)::DOUBLE FROM i"
+                                                                   " GROUP BY engine, pcore, opcode, operator");
     return r < 0 ? kymo_err_set(err, r, "no memory for a statement")
                  : sql_run(serve_sql_of(s->q), (const char *)s->text.data, s->binds, s->n_binds, keep_group, ret, err);
 }

@@ -13,10 +13,7 @@
 
 /* Names of the sums, in the order in which they are added; whole numbers, of FLOPs reals that are rounded in the end.
  */
-#define ROLLUP_SUMS(X)                                                                                                 \
-    X("instructions")                                                                                                  \
-    X("time_ns")                                                                                                       \
-    X("wait_ns")                                                                                                       \
+#define ROLLUP_BYTES(X)                                                                                                \
     X("hbm_read_bytes")                                                                                                \
     X("hbm_write_bytes")                                                                                               \
     X("sbuf_read_bytes")                                                                                               \
@@ -25,6 +22,11 @@
     X("psum_write_bytes")                                                                                              \
     X("spill_save_bytes")                                                                                              \
     X("spill_reload_bytes")
+#define ROLLUP_SUMS(X)                                                                                                 \
+    X("instructions")                                                                                                  \
+    X("time_ns")                                                                                                       \
+    X("wait_ns")                                                                                                       \
+    ROLLUP_BYTES(X)
 #define ROLLUP_REALS(X)                                                                                                \
     X("hardware_flops")                                                                                                \
     X("transpose_flops")
