@@ -1,6 +1,6 @@
 // Files and folders to the server: what is picked, and how it goes on until the profiles are there.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { profileAddress } from "../state/route";
 import { useStore } from "../state/store";
 import { bytesText } from "../timeline/scale";
@@ -24,9 +24,11 @@ function DropZone({ title, hint, source, onFiles }: DropProps) {
   const [over, setOver] = useState(false);
   const files = useRef<HTMLInputElement>(null);
   const folder = useRef<HTMLInputElement>(null);
-  useEffect(() => {
-    if (folder.current) folder.current.webkitdirectory = true;
-  }, []);
+  /** At once: whoever picks a folder before the next frame was refused. */
+  const keepFolder = (input: HTMLInputElement | null) => {
+    if (input) input.webkitdirectory = true;
+    folder.current = input;
+  };
   const take = (input: HTMLInputElement) => {
     void onFiles(pickedFiles(input.files, source));
     input.value = "";
@@ -67,7 +69,7 @@ function DropZone({ title, hint, source, onFiles }: DropProps) {
         onChange={(event) => take(event.currentTarget)}
       />
       <input
-        ref={folder}
+        ref={keepFolder}
         type="file"
         multiple
         hidden
