@@ -299,7 +299,7 @@ static int read_active(struct summary *s, struct op_active *active, struct kymo_
         " @ActiveTime WHERE " OP_INSIDE,
                       sums[] = "SELECT engine || ' ' || pcore_idx, sum(busy_ns)::BIGINT FROM k.\"WindowSums\" WHERE"
                                " kind = 'engine' AND " BUCKETS " GROUP BY ALL";
-    struct op_parts p = {.n = 1, .pieces = {{s->w.from, s->w.to, true}}};
+    struct op_parts p = {.n = 1, .pieces = {op_piece_make(s->dir, s->w.from, s->w.to, true)}};
     if (op_has_table(s->q, "ActiveTime") && has_whole_engines(s)) {
         op_parts_make(s->dir, SERVE_SUMS_INSTRUCTIONS, &s->w, &p);
         int r = op_active_open(&p, active, err);

@@ -8,6 +8,7 @@
 #include "collector/query/serve_own_rows.h"
 
 #define ROW_COLUMNS SERVE_OWN_COLUMNS_MAX
+#define PARAMETERS 3
 
 /* Of a statement, from when it is planned. */
 struct plan {
@@ -70,6 +71,28 @@ static idx_t most_rows(const struct plan *p)
     return n;
 }
 
+/* DuckDB throws where a null is asked for its text. */
+static bool has_nulls(duckdb_bind_info info)
+{
+    bool nulls = false;
+    for (idx_t i = 0; i < PARAMETERS; i++) {
+        duckdb_value v = duckdb_bind_get_parameter(info, i);
+        nulls |= duckdb_is_null_value(v);
+        duckdb_destroy_value(&v);
+    }
+    return nulls;
+}
+
+static int table_of(duckdb_bind_info info)
+{
+    duckdb_value v = duckdb_bind_get_parameter(info, 0);
+    char *table = duckdb_get_varchar(v);
+    int found = table ? find(duckdb_bind_get_extra_info(info), table) : -1;
+    duckdb_free(table);
+    duckdb_destroy_value(&v);
+    return found;
+}
+
 static int64_t number_of(duckdb_bind_info info, idx_t i)
 {
     duckdb_value v = duckdb_bind_get_parameter(info, i);
@@ -81,11 +104,7 @@ static int64_t number_of(duckdb_bind_info info, idx_t i)
 static void plan_scan(duckdb_bind_info info)
 {
     const struct serve_dir *d = duckdb_bind_get_extra_info(info);
-    duckdb_value v = duckdb_bind_get_parameter(info, 0);
-    char *table = duckdb_get_varchar(v);
-    int found = table ? find(d, table) : -1;
-    duckdb_free(table);
-    duckdb_destroy_value(&v);
+    int found = has_nulls(info) ? -1 : table_of(info);
     struct plan *p = found < 0 ? NULL : KYMO_NEW(struct plan);
     if (!p) {
         duckdb_bind_set_error(info, found < 0 ? "kymo_rows does not read this table" : "no memory for a statement");
