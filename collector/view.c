@@ -91,6 +91,7 @@ struct view {
     size_t n, cap;
     char *roots[2]; /* of source texts */
     char fleet[PATH_MAX];
+    struct query_call *warming; /* of the only profile; NULL: nothing is asked */
 };
 
 /* Profiles */
@@ -421,6 +422,38 @@ static int tell_port(const struct view *v, const struct args *args, struct kymo_
     return fflush(stdout) == 0 ? 0 : kymo_err_set(err, -errno, "stdout: %s", strerror(errno));
 }
 
+static void warm_head(void *ctx, unsigned status, const char *type)
+{
+    (void)ctx;
+    (void)status;
+    (void)type;
+}
+
+static void warm_data(void *ctx, const void *data, size_t n)
+{
+    const struct view *v = ctx;
+    (void)data;
+    query_call_took(v->warming, n);
+}
+
+static void warm_end(void *ctx, const struct query_failure *why)
+{
+    struct view *v = ctx;
+    (void)why;
+    v->warming = NULL;
+}
+
+/* The only profile is opened while the browser still starts: whoever calls kymo view wants to see it. What fails is
+ * told when the page asks. */
+static void warm_up(struct view *v)
+{
+    static const struct query_call_ops ops = {.head = warm_head, .data = warm_data, .end = warm_end};
+    json_t *params = v->n == 1 ? json_object() : NULL;
+    if (params && query_pool_ask(v->query.pool, QUERY_QUICK, v->profiles[0].dir, "overview", params, &ops, v,
+                                 &v->warming, NULL) < 0)
+        v->warming = NULL;
+}
+
 static int open_all(struct view *v, const struct args *args, struct kymo_err *err)
 {
     int r = source_root_resolve("--framework-source-root", args->framework_root, &v->roots[0], err);
@@ -440,7 +473,11 @@ static int open_all(struct view *v, const struct args *args, struct kymo_err *er
         open_store(v);
     if (r == 0)
         r = listen_on(v, args, err);
-    return r < 0 ? r : tell_port(v, args, err);
+    if (r == 0)
+        r = tell_port(v, args, err);
+    if (r == 0)
+        warm_up(v);
+    return r;
 }
 
 static void close_all(struct view *v)
