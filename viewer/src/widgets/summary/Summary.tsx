@@ -9,7 +9,8 @@ import { exactText, timeText } from "../../timeline/scale";
 import type { WidgetProps } from "../registry";
 import { Sections } from "./Sections";
 
-/** A zoom in progress asks once, when it rests. */
+/** A zoom in progress asks once, when it rests: longer than between two turns of a wheel, which the answer would slow down. */
+const VIEW_REST_MS = 350;
 const REST_MS = 180;
 
 function reason(error: unknown): string {
@@ -33,7 +34,7 @@ function useRested<T>(store: Store<T>): Rested<T> {
     let timer = 0;
     const soon = () => {
       clearTimeout(timer);
-      timer = window.setTimeout(() => setRested(({ turn }) => ({ value: store.value, turn: turn + 1 })), REST_MS);
+      timer = window.setTimeout(() => setRested(({ turn }) => ({ value: store.value, turn: turn + 1 })), VIEW_REST_MS);
     };
     if (store.value !== rested.value) soon();
     const end = store.watch(soon);
