@@ -13,6 +13,7 @@ temporary directory by default) needs 27 bytes a record, and 0.6 GB for the peer
 import argparse
 import contextlib
 import ctypes
+import functools
 import json
 import os
 from pathlib import Path
@@ -376,8 +377,12 @@ class Run:
     def __init__(self, base, pid, browser, steps):
         self.base, self.pid, self.browser, self.steps, self.name = base, pid, browser, steps, "bench"
         self.path, self.memory = f"/api/v1/profiles/{self.name}", {}
-        with urllib.request.urlopen(f"{base}{self.path}/overview", timeout=60) as response:
-            self.extent = json.load(response)["extent"]
+
+    @functools.cached_property
+    def extent(self):
+        """Asked for when it is needed: the first view begins with a server that has not opened the profile."""
+        with urllib.request.urlopen(f"{self.base}{self.path}/overview", timeout=60) as response:
+            return json.load(response)["extent"]
 
     @contextlib.contextmanager
     def viewing(self):
