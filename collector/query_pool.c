@@ -71,7 +71,7 @@ struct query_pool {
 static const struct {
     const char *name, *timeout_s;
     int nice; /* what takes long gives way to what somebody moves the timeline with */
-} classes[QUERY_CLASSES] = {[QUERY_QUICK] = {"quick", "25", 0}, [QUERY_LONG] = {"long", "300", 5}};
+} classes[QUERY_CLASSES] = {[QUERY_QUICK] = {"quick", "25", 0}, [QUERY_LONG] = {"long", "300", 10}};
 
 static void say(struct query_pool *p, int level, const char *text)
 {

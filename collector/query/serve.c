@@ -16,7 +16,7 @@
 #include "collector/query/serve_impl.h"
 #include "collector/query/serve_ops.h"
 
-#define PATIENT 5   /* nice value of requests that give way to others */
+#define PATIENT 10  /* nice value of requests that give way to others */
 #define AGAIN_MS 20 /* what is to end is interrupted again and again: an interrupt counts for what runs at the time */
 #define STACK (8u << 20) /* DuckDB plans and runs statements on it */
 
