@@ -79,13 +79,15 @@ export function drawSeries(context: CanvasRenderingContext2D, scene: Scene, plac
   context.beginPath();
   const line = isLine(track);
   const y = traceLine(context, scene, data, [first, last], yOf, line);
-  const end = Math.min(xOf(scene, Math.max(data.at[last - 1] ?? 0, scene.view.to)), scene.width + 1);
-  if (last > first && !line) context.lineTo(end, y);
+  // The next sample lies beyond what was asked for: until there the last value holds, of averages nearly so.
+  const edge = Math.min(xOf(scene, Math.max(data.at[last - 1] ?? 0, scene.view.to)), scene.width + 1);
+  const end = line ? Math.max(edge, xOf(scene, data.at[last - 1] ?? 0)) : edge;
+  if (last > first) context.lineTo(end, y);
   context.strokeStyle = scene.theme.accent;
   context.lineWidth = 1;
   context.stroke();
   if (last > first) {
-    context.lineTo(line ? xOf(scene, data.at[last - 1]!) : end, base);
+    context.lineTo(end, base);
     context.lineTo(Math.max(xOf(scene, data.at[first]!), -1), base);
     context.globalAlpha = 0.16;
     context.fillStyle = scene.theme.accent;
