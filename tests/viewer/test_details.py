@@ -44,6 +44,18 @@ def test_details_step_along_the_track(viewer, tables):
     viewer.page.wait_for_function(f"() => location.href.includes('Instruction:{after['id']}')")
 
 
+def test_a_link_without_an_event_selects_nothing(viewer, tables):
+    """In the same tab, as by going back or by a link that somebody sent."""
+    event = matmul(tables)
+    viewer.open("attention", **around(event), event=f"Instruction:{event['id']}")
+    viewer.page.wait_for_selector(".details table.fields")
+    viewer.page.evaluate("([from, to]) => { location.hash = `#/profile/attention?from=${from}&to=${to}`; }",
+                         [event["start_ts"] - 500, event["end_ts"] + 500])
+    viewer.page.wait_for_selector(".details table.fields", state="detached")
+    viewer.page.wait_for_timeout(1000)  # the page has written its own address by then
+    assert "event=" not in viewer.page.url
+
+
 def test_a_dma_event_highlights_its_starter_in_red(viewer, tables):
     sql = "select * from DmaPacket where pcore_idx = 0 and engine_idx = 0 and packet_aggregation_id >= 0 order by id limit 1"
     first = tables("attention", sql)[0]

@@ -129,7 +129,8 @@ export class Profile {
     if (dma) this.settings.update((settings) => ({ ...settings, dma, split: link.split }));
     else if (link.split) this.settings.update((settings) => ({ ...settings, split: true }));
     if (link.range) this.look(link.range);
-    if (link.selected) this.selected.set(link.selected);
+    // A link without an event is one to nothing selected: going back must not keep what was clicked since.
+    this.selected.set(link.selected);
   }
 
   look(range: Range): void {
