@@ -22,6 +22,14 @@ static const char *const kind_names[] = {"", "framework", "hlo", "opcode", "none
 /* How a row of each kind begins in the column child. */
 static const char kind_letters[] = " fhon";
 
+#define BYTES(X)                                                                                                       \
+    X("hbm_read_bytes")                                                                                                \
+    X("hbm_write_bytes")                                                                                               \
+    X("sbuf_read_bytes")                                                                                               \
+    X("sbuf_write_bytes")                                                                                              \
+    X("psum_read_bytes")                                                                                               \
+    X("psum_write_bytes")
+
 /* Columns of a row that it can be sorted by. */
 #define FIGURES(X)                                                                                                     \
     X("start_ts")                                                                                                      \
@@ -31,12 +39,7 @@ static const char kind_letters[] = " fhon";
     X("wait_ns")                                                                                                       \
     X("hardware_flops")                                                                                                \
     X("transpose_flops")                                                                                               \
-    X("hbm_read_bytes")                                                                                                \
-    X("hbm_write_bytes")                                                                                               \
-    X("sbuf_read_bytes")                                                                                               \
-    X("sbuf_write_bytes")                                                                                              \
-    X("psum_read_bytes")                                                                                               \
-    X("psum_write_bytes")                                                                                              \
+    BYTES(X)                                                                                                           \
     X("spill_bytes")                                                                                                   \
     X("tensor")                                                                                                        \
     X("vector")                                                                                                        \
@@ -177,13 +180,6 @@ static const char *const nodes[] = {[KIND_TOP] = nodes_top,
                                     [KIND_OPCODE] = "SELECT '', 0::BIGINT AS busy_ns WHERE false",
                                     [KIND_NONE] = nodes_none};
 
-#define BYTES(X)                                                                                                       \
-    X("hbm_read_bytes")                                                                                                \
-    X("hbm_write_bytes")                                                                                               \
-    X("sbuf_read_bytes")                                                                                               \
-    X("sbuf_write_bytes")                                                                                              \
-    X("psum_read_bytes")                                                                                               \
-    X("psum_write_bytes")
 #define BEGUN(name) ", CASE WHEN start_ts >= $1 THEN " name " END AS " name
 #define SUMMED(name) ", " name
 #define COPIED(name) "sum(" name ")::BIGINT AS " name ", "

@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -16,7 +15,6 @@
 #include "collector/query/serve_impl.h"
 #include "collector/query/serve_ops.h"
 
-#define PATIENT 10  /* nice value of requests that give way to others */
 #define AGAIN_MS 20 /* what is to end is interrupted again and again: an interrupt counts for what runs at the time */
 #define STACK (8u << 20) /* DuckDB plans and runs statements on it */
 
@@ -133,9 +131,8 @@ static void *work(void *arg)
     struct serve_request *q = arg;
     struct serve *s = q->serve;
     struct kymo_err err = {0};
-    /* What moves the timeline comes first; the thread ends with its request. */
     if (q->op->patient)
-        (void)setpriority(PRIO_PROCESS, (id_t)gettid(), PATIENT);
+        serve_give_way();
     int r = q->op->alone ? q->op->run(q, &err) : serve_visit(q, q->question.dir, run_op, NULL, &err);
     (void)pthread_mutex_lock(&s->lock);
     if (r < 0 && q->late)

@@ -4,17 +4,15 @@
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "collector/query/serve_own_events.h"
 #include "collector/query/serve_own_rows.h"
+#include "collector/query/serve_request.h"
 
 enum { S_TIME, S_CORE, S_SEMAPHORE, S_FIRST };
 
 #define BUCKETS_MAX (1u << 24)
-#define PATIENT 10       /* nice value */
 #define GROUPS_OF_TWO 16 /* row groups of a table that two threads make copies of */
 #define TAIL 2048        /* samples before the window that are looked at first */
 
@@ -442,7 +440,7 @@ static void *make_part(void *ctx)
 {
     struct making *m = ctx;
     /* It takes whole processors for a while, in which the events are wanted that are seen first. */
-    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), PATIENT);
+    serve_give_way();
     int r = serve_own_samples(&m->s, &m->err);
     if (r == 0 && m->r < 0)
         r = kymo_err_set(&m->err, m->r, "no memory for series");

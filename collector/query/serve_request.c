@@ -3,12 +3,15 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "collector/json_text.h"
 #include "collector/query/serve_frame.h"
 #include "collector/query/serve_impl.h"
+
+#define PATIENT 10 /* nice value; query_pool.c has the same for the process of long requests */
 
 #define JSON_MAX (64u << 20)
 
@@ -181,4 +184,9 @@ int serve_answer_packed(struct serve_request *q, struct packed *p, struct kymo_e
         r = serve_gather_flush(&g, err);
     serve_gather_done(&g);
     return r;
+}
+
+void serve_give_way(void)
+{
+    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), PATIENT);
 }

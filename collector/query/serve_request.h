@@ -55,4 +55,7 @@ void serve_gather_done(struct serve_gather *g);
 int serve_answer_json(struct serve_request *q, json_t *body, struct kymo_err *err) KYMO_MUST_CHECK;
 int serve_answer_packed(struct serve_request *q, struct packed *p, struct kymo_err *err) KYMO_MUST_CHECK;
 
+/* The calling thread, which ends with its work, leaves the processor to what the timeline is moved with. */
+void serve_give_way(void);
+
 #endif
