@@ -173,3 +173,19 @@ def test_commits(tree, subject, fine):
     base = commit(tree, "base: begin")
     commit(tree, subject)
     assert (", 0 problems" in check("commits.py", base, tree)) == fine
+
+
+def features(tree, row, test):
+    """What the check says of a page with one row and one test."""
+    head = "| statement | where | test | state |\n| --- | --- | --- | --- |\n"
+    put(tree, "viewer/FEATURES.md", head + f"| Zooms | timeline | {row} | done |\n")
+    put(tree, "tests/viewer/test_zoom.py", f"def test_{test}():\n    pass\n")
+    return check("features.py", tree)
+
+
+def test_features(tree):
+    assert "features: 0 problems" in features(tree, "the_wheel_zooms", "the_wheel_zooms")
+    assert "features: 0 problems" in features(tree, "test_zoom", "the_wheel_zooms")
+    assert "there is no the_wheel_zooms" in features(tree, "the_wheel_zooms", "keys_zoom")
+    assert "test_keys_zoom stands in no row" in features(tree, "the_wheel_zooms", "keys_zoom")
+    assert "Zooms: no test" in features(tree, "", "the_wheel_zooms")

@@ -24,6 +24,7 @@ run()
 python=/usr/bin/python3
 run $python tools/check/rooms.py
 run $python tools/check/style.py
+run $python tools/check/features.py
 if [ -n "$base" ]; then
     run $python tools/check/words.py --commits "$base"
     run $python tools/check/commits.py "$base"
