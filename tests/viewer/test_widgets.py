@@ -369,6 +369,27 @@ def test_a_link_restores_range_selection_and_layout(viewer, context, tables):
     other.close()
 
 
+def test_back_returns_to_where_one_jumped_from(viewer, tables):
+    event = matmul(tables)
+    viewer.open("attention", **around(event), event=f"Instruction:{event['id']}")
+    viewer.page.wait_for_selector(".details table.fields")
+    is_at = ("([low, high]) => { const { from, to } = document.querySelector('.timeline').dataset; "
+             "return Math.abs(from - low) <= 2 && Math.abs(to - high) <= 2; }")
+    first = viewer.range()
+    viewer.page.get_by_role("button", name="Fit").click()
+    viewer.settle()
+    viewer.page.get_by_label("Zoom in").click()  # belongs to the place that was jumped to
+    viewer.settle()
+    second = viewer.range()
+    assert second[1] - second[0] > 5 * (first[1] - first[0])
+    viewer.page.wait_for_timeout(900)  # the address follows when the view rests
+    viewer.page.go_back()
+    viewer.page.wait_for_function(is_at, arg=list(first))
+    assert f"event=Instruction:{event['id']}" in viewer.page.url
+    viewer.page.go_forward()
+    viewer.page.wait_for_function(is_at, arg=list(second))
+
+
 def test_dark_and_light(viewer):
     viewer.open("attention")
     ground = "getComputedStyle(document.body).backgroundColor"

@@ -72,3 +72,9 @@ test("a box has its tracks, and an empty answer nothing", () => {
   ]);
   expect(titles({})).toEqual([]);
 });
+
+test("tracks of a box stand in the order of their numbers", () => {
+  const tracks = ["DMA-E10(nc0)", "DMA-E4(nc0)", "Activation"].map((track) => ({ track }));
+  const shown = sectionsOf({ tracks }).find((section) => section.id === "tracks")!.tables[0]!;
+  expect(shown.rows.map((row) => row.track)).toEqual(["Activation", "DMA-E4(nc0)", "DMA-E10(nc0)"]);
+});

@@ -6,7 +6,7 @@ import type { PlacedRow, Scene } from "../src/timeline/scene";
 const WIDTH = 100;
 
 /** Where a line was drawn to, furthest to the right, before it was stroked. */
-function reach(label: string, at: number[]): number {
+function reach(label: string, at: number[], to = 1200): number {
   let furthest = Number.NEGATIVE_INFINITY;
   let stroked = false;
   const point = (x: number) => {
@@ -22,6 +22,8 @@ function reach(label: string, at: number[]): number {
   }) as unknown as CanvasRenderingContext2D;
   const values = Float64Array.from(at, () => 5);
   const data = {
+    from: 300,
+    to,
     n: at.length,
     at: Float64Array.from(at),
     min: values,
@@ -45,3 +47,9 @@ for (const label of ["Estimated Cumulative MFU", "Estimated Instant MFU"])
     expect(reach(label, [990, 1050, 1400])).toBeGreaterThanOrEqual(WIDTH);
     expect(reach(label, [])).toBe(Number.NEGATIVE_INFINITY);
   });
+
+// What follows is not known until it has been asked for.
+test("a line ends where nothing was asked for", () => {
+  expect(reach("Estimated Instant MFU", [1020], 1060)).toBe(60);
+  expect(reach("Estimated Cumulative MFU", [1020], 1060)).toBe(60);
+});

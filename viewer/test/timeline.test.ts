@@ -4,7 +4,18 @@ import type { Bands, Track } from "../src/api/types";
 import { bandLanes, joined, lossesOf } from "../src/timeline/bands";
 import { colorOf, DEPENDENCIES, hashName } from "../src/timeline/color";
 import { eventData, lanesOf, rowsIn, seriesData } from "../src/timeline/data";
-import { clamped, niceTop, padded, panned, span, ticks, tickText, timeText, zoomed } from "../src/timeline/scale";
+import {
+  clamped,
+  niceTop,
+  padded,
+  panned,
+  rangeText,
+  span,
+  ticks,
+  tickText,
+  timeText,
+  zoomed,
+} from "../src/timeline/scale";
 import {
   arranged,
   DEFAULT_SETTINGS,
@@ -58,6 +69,10 @@ describe("scale", () => {
     expect(timeText(999)).toBe("999 ns");
     expect(timeText(1500)).toBe("1.5 µs");
     expect(timeText(12_345_678)).toBe("12.35 ms");
+    expect(rangeText({ from: -20_000, to: 1_020_000 })).toBe("−0.02 – 1.02 ms");
+    expect(rangeText({ from: 610_123_456, to: 610_123_556 })).toBe("610.123456 – 610.123556 ms");
+    expect(rangeText({ from: 12, to: 999 })).toBe("12 – 999 ns");
+    expect(rangeText({ from: 0, to: 3_600e9 })).toBe("0 – 3600 s");
     expect([0, 0.3, 7, 23, 100].map(niceTop)).toEqual([1, 0.5, 10, 25, 100]);
   });
 });

@@ -43,16 +43,28 @@ function linkOf({ profile }: Open, layouts: Layouts): string {
   });
 }
 
+/** The address follows what is seen; what is gone to is a step of its own in the browser's history, and zoom and pan are none. */
 function useLink(open: Open | null, layouts: Layouts): void {
   useEffect(() => {
     if (!open) return;
     let timer = 0;
+    const write = () => history.replaceState(null, "", linkOf(open, layouts));
     const soon = () => {
       clearTimeout(timer);
-      timer = window.setTimeout(() => history.replaceState(null, "", linkOf(open, layouts)), LINK_MS);
+      timer = window.setTimeout(write, LINK_MS);
     };
-    const { view, selected, settings } = open.profile;
+    const push = () => {
+      clearTimeout(timer);
+      const address = linkOf(open, layouts);
+      if (address !== location.hash) history.pushState(null, "", address);
+    };
+    const jump = () => {
+      write();
+      queueMicrotask(push);
+    };
+    const { view, selected, settings, jumps } = open.profile;
     const ends = [view.watch(soon), selected.watch(soon), settings.watch(soon), layouts.name.watch(soon)];
+    ends.push(jumps.watch(jump));
     return () => {
       for (const end of ends) end();
       clearTimeout(timer);

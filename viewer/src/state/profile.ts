@@ -23,6 +23,13 @@ export interface Box extends Range {
   tracks: string[];
 }
 
+interface Placed {
+  start_ts: number;
+  end_ts: number;
+  track?: string | null;
+  tracks?: string[];
+}
+
 export interface SearchState {
   query: SearchQuery | null;
   answer: SearchAnswer | null;
@@ -77,6 +84,8 @@ export class Profile {
   readonly track = new Store<string | null>(null);
   /** Tracks of which the timeline is to scroll to one that it shows. */
   readonly reveal = new Store<string[]>([]);
+  /** Counts the jumps: told before each, while what is looked at is still that before it. */
+  readonly jumps = new Store(0);
   /** What was gone to without its track being known: its details name it. */
   private unrevealed = false;
   private readonly latest = {
@@ -128,12 +137,19 @@ export class Profile {
     const dma = DMA_MODES.find(({ mode }) => mode === link.dma)?.mode;
     if (dma) this.settings.update((settings) => ({ ...settings, dma, split: link.split }));
     else if (link.split) this.settings.update((settings) => ({ ...settings, split: true }));
-    if (link.range) this.look(link.range);
-    // A link without an event is one to nothing selected: going back must not keep what was clicked since.
-    this.selected.set(link.selected);
+    // A link without a range is one to all, without an event to nothing: going back must not keep what came since.
+    this.view.set(link.range ? clamped(link.range, this.extent) : padded(this.extent));
+    if (link.selected) this.select(link.selected);
+    else this.selected.set(null);
   }
 
   look(range: Range): void {
+    this.view.set(clamped(range, this.extent));
+  }
+
+  /** Shows another place, from which one may want to go back. */
+  jump(range: Range): void {
+    this.jumps.update((n) => n + 1);
     this.view.set(clamped(range, this.extent));
   }
 
@@ -144,7 +160,7 @@ export class Profile {
   }
 
   fit(): void {
-    this.view.set(padded(this.extent));
+    this.jump(padded(this.extent));
   }
 
   select(event: EventRef | null): void {
@@ -158,8 +174,21 @@ export class Profile {
     this.unrevealed = false;
   }
 
-  /** Brings an event into view, with room around it, unless it is already well seen. */
-  focus(event: { start_ts: number; end_ts: number; track?: string | null; tracks?: string[] }): void {
+  /** Selects an event and brings it into view. */
+  goTo(event: EventRef & Placed): void {
+    this.jumps.update((n) => n + 1);
+    this.select({ table: event.table, id: event.id });
+    this.bring(event);
+  }
+
+  /** Brings an event into view, whatever is selected. */
+  focus(event: Placed): void {
+    this.jumps.update((n) => n + 1);
+    this.bring(event);
+  }
+
+  /** With room around it, unless it is already well seen. */
+  private bring(event: Placed): void {
     const view = this.view.value;
     const length = view.to - view.from;
     const inside = event.start_ts >= view.from && event.end_ts <= view.to;
@@ -176,7 +205,7 @@ export class Profile {
     const next = forward ? details?.neighbours.next : details?.neighbours.previous;
     if (!details || !next) return;
     this.select({ table: details.table, id: next.id });
-    this.focus({ ...next, track: details.track });
+    this.bring({ ...next, track: details.track });
   }
 
   /** Selects the first or the last event of a track, or the first that begins at a time or later. */
@@ -189,8 +218,7 @@ export class Profile {
       .run((signal) => endOf(this.api, track, this.settings.value, range, last, signal))
       .catch(() => null);
     if (!found) return;
-    this.select({ table: found.table, id: found.id });
-    this.focus(found);
+    this.goTo(found);
   }
 
   private load(event: EventRef | null): void {
@@ -247,8 +275,8 @@ export class Profile {
     if (!hit) return;
     const ref = { table: hit.table, id: hit.id };
     this.search.update((now) => ({ ...now, focused: focus ? ref : now.focused }));
-    this.select(ref);
-    if (focus) this.focus(hit);
+    if (focus) this.goTo(hit);
+    else this.select(ref);
   }
 
   clearSearch(): void {

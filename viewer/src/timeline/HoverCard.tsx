@@ -118,7 +118,7 @@ function SeriesCard({ view, hover }: { view: TimelineView; hover: Hover }) {
   const { track } = placed.row;
   const series = view.data.seriesOf(track.id);
   const i = series ? indexAt(series, hover.time) : -1;
-  if (!series || i < 0) return null;
+  if (!series || i < 0 || hover.time > series.to) return null;
   const [low, high] = [series.min[i]!, series.max[i]!];
   return (
     <>

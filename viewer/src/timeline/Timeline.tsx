@@ -15,7 +15,7 @@ import { eventText } from "./event_text";
 import { Labels, LaneNames } from "./Gutter";
 import { HoverCard } from "./HoverCard";
 import { attach } from "./interact";
-import { span, timeText, zoomed } from "./scale";
+import { rangeText, span, timeText, zoomed } from "./scale";
 import { bodyTop, headHeight } from "./scene";
 import type { Rows } from "./tracks";
 import { TimelineView } from "./view";
@@ -37,7 +37,7 @@ function RangeText({ profile }: { profile: Profile }) {
   const view = useStore(profile.view);
   return (
     <span class="range-text" title={`${Math.round(view.from)} ns to ${Math.round(view.to)} ns`}>
-      {timeText(view.from)} – {timeText(view.to)} <span class="muted">({timeText(span(view))})</span>
+      {rangeText(view)} <span class="muted">({timeText(span(view))})</span>
     </span>
   );
 }

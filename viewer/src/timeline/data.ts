@@ -32,7 +32,8 @@ export interface EventData {
   dict: string[];
 }
 
-export interface SeriesData {
+/** What was asked for, and the samples in it. */
+export interface SeriesData extends Range {
   n: number;
   at: Float64Array;
   min: Float64Array;
@@ -126,7 +127,9 @@ export function seriesData(track: PackedTrack, packed: Packed): SeriesData {
     .map((name) => ({ name: name.slice(5), last: f64(track, name) ?? empty }));
   let top = 0;
   for (const value of max) top = Math.max(top, value);
-  return { n: track.n, at, min: f64(track, "min") ?? empty, max, last: f64(track, "last") ?? empty, parts, step, top };
+  const last = f64(track, "last") ?? empty;
+  const { from, to } = packed;
+  return { from, to, n: track.n, at, min: f64(track, "min") ?? empty, max, last, parts, step, top };
 }
 
 /** The rows of an event track that lie in a window: [first, behind the last). */

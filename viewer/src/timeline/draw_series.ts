@@ -80,7 +80,8 @@ export function drawSeries(context: CanvasRenderingContext2D, scene: Scene, plac
   const line = isLine(track);
   const y = traceLine(context, scene, data, [first, last], yOf, line);
   // The next sample lies beyond what was asked for: until there the last value holds, of averages nearly so.
-  const edge = Math.min(xOf(scene, Math.max(data.at[last - 1] ?? 0, scene.view.to)), scene.width + 1);
+  const known = Math.min(data.to, scene.view.to);
+  const edge = Math.min(xOf(scene, Math.max(data.at[last - 1] ?? 0, known)), scene.width + 1);
   const end = line ? Math.max(edge, xOf(scene, data.at[last - 1] ?? 0)) : edge;
   if (last > first) context.lineTo(end, y);
   context.strokeStyle = scene.theme.accent;

@@ -137,7 +137,7 @@ export function attach(
     if (now.mode === "click") click(x, y, event);
     if (now.mode === "box") finishBox(now, x, y);
     if (now.mode === "range" && view.gesture.zooming && span(view.gesture.zooming) > 0)
-      profile.look(view.gesture.zooming);
+      profile.jump(view.gesture.zooming);
     view.setGesture(NO_GESTURE);
     hoverAt(x, y);
   }

@@ -83,6 +83,15 @@ export function timeText(ns: number): string {
   return `${(ns / size).toPrecision(4).replace(/\.?0+$/, "")} ${unit}`;
 }
 
+/** The ends of a range, in the unit of the later one, with as many digits as tell apart places some pixels from each other. */
+export function rangeText({ from, to }: Range): string {
+  const [size, unit] = UNITS.find(([s]) => Math.max(Math.abs(from), Math.abs(to)) >= s) ?? UNITS[3]!;
+  const wanted = Math.ceil(Math.log10((size / Math.max(to - from, 1)) * 100));
+  const digits = Math.min(Math.max(wanted, 0), Math.round(Math.log10(size)));
+  const text = (ns: number) => (ns / size).toFixed(digits).replace(/^-/, "\u2212");
+  return `${text(from)} – ${text(to)} ${unit}`;
+}
+
 /** A place in time, to the nanosecond: 1 234 567 ns. */
 export function exactText(ns: number): string {
   return `${groupDigits(Math.round(ns))} ns`;

@@ -23,7 +23,7 @@ function between(a: Annotation, b: Annotation): Range {
 
 function Row({ profile, annotations, annotation, list, zoomed, onZoom }: RowProps) {
   const other = versusOf(list, annotation);
-  const show = () => profile.view.set(around(annotation.ts, annotation.ts, profile.extent));
+  const show = () => profile.jump(around(annotation.ts, annotation.ts, profile.extent));
   return (
     <tr>
       <td>
@@ -120,7 +120,7 @@ export function AnnotationsWidget({ profile, annotations }: WidgetProps) {
     const versus = versusOf(list, annotation);
     if (on && versus) {
       const { from, to } = between(annotation, versus);
-      profile.view.set(around(from, to, profile.extent, 0.95));
+      profile.jump(around(from, to, profile.extent, 0.95));
     }
   };
   const save = () =>

@@ -144,8 +144,7 @@ export function CodeWidget({ profile }: WidgetProps) {
   const first = [...chosen].sort((a, b) => a - b).flatMap((line) => figures.get(line)?.first ?? [])[0];
   const show = () => {
     if (!first) return;
-    profile.select({ table: first.table, id: first.id });
-    profile.focus(first);
+    profile.goTo(first);
   };
   const error = list.error ?? opened.error;
   return (

@@ -44,10 +44,7 @@ function Card({ profile, dependency }: { profile: Profile; dependency: Dependenc
     setCopied(await copyText(JSON.stringify(dependency, null, 2)));
     setTimeout(() => setCopied(false), 1500);
   };
-  const go = () => {
-    profile.select({ table: dependency.table, id: dependency.id });
-    profile.focus(dependency);
-  };
+  const go = () => profile.goTo(dependency);
   const { also } = dependency;
   return (
     <li class="card" style={{ borderLeftColor: dependencyStyle(dependency.kind).color }}>
@@ -111,10 +108,7 @@ const ENDS: Record<WaitChain["end"], string> = {
 };
 
 function Step({ profile, step }: { profile: Profile; step: WaitStep }) {
-  const go = () => {
-    profile.select({ table: "Instruction", id: step.instruction_id });
-    profile.focus({ start_ts: step.start_ts, end_ts: step.end_ts });
-  };
+  const go = () => profile.goTo({ ...step, table: "Instruction", id: step.instruction_id });
   const cause = step.in_label ?? step.in_engine ?? step.in_table;
   return (
     <li>

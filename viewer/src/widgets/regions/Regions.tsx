@@ -55,7 +55,7 @@ interface RowProps {
 function Row({ profile, row, chosen, full, onChoose, open, onUnfold }: RowProps) {
   const name = row.instance === null ? row.path : `${row.path} #${row.instance}`;
   const core = row.pcore === null ? "" : `nc${row.pcore}`;
-  const go = () => profile.view.set(around(row.start_ts, row.end_ts, profile.extent, 0.8));
+  const go = () => profile.jump(around(row.start_ts, row.end_ts, profile.extent, 0.8));
   return (
     <tr class={row.instance === null ? "" : "region-instance"}>
       <td>

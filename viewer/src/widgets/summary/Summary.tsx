@@ -18,8 +18,9 @@ function reason(error: unknown): string {
 }
 
 interface SummaryState extends Loaded<Record<string, unknown>> {
-  /** What it is the summary of. */
+  /** What it is the summary of, and the time of that. */
   key: string;
+  range: Range | null;
 }
 
 interface Rested<T> {
@@ -53,7 +54,7 @@ export function useSummary(
   tracks: string[] | null,
   moving?: { store: { watch(watcher: () => void): () => void }; turn: number },
 ): SummaryState {
-  const [state, setState] = useState<SummaryState>({ ...nothing(), key: "" });
+  const [state, setState] = useState<SummaryState>({ ...nothing(), key: "", range: null });
   const [latest] = useState(() => new Latest());
   const { store, turn = 0 } = moving ?? {};
   const key = range
@@ -61,13 +62,13 @@ export function useSummary(
     : "";
   useEffect(() => store?.watch(() => latest.cancel()), [store]);
   useEffect(() => {
-    if (!range) setState({ ...nothing(), key });
+    if (!range) setState({ ...nothing(), key, range });
     if (!range || (state.key === key && state.value)) return;
     const ask = () =>
       latest
         .run((signal) => profile.api.summary(range, tracks, signal))
-        .then((value) => value && setState({ value, busy: false, error: null, key }))
-        .catch((error: unknown) => setState({ value: null, busy: false, error: reason(error), key }));
+        .then((value) => value && setState({ value, busy: false, error: null, key, range }))
+        .catch((error: unknown) => setState({ value: null, busy: false, error: reason(error), key, range }));
     const timer = setTimeout(ask, turn > 0 ? 0 : REST_MS);
     return () => {
       clearTimeout(timer);
@@ -114,7 +115,7 @@ export function SelectionSummary({ profile }: WidgetProps) {
   const state = useSummary(profile, range, null, { store: profile.view, turn });
   return (
     <div class="scroll">
-      <RangeLine range={range} />
+      <RangeLine range={state.range ?? range} />
       <Body state={state} />
     </div>
   );

@@ -81,6 +81,11 @@ function table(rows: Figures[], title: string | null = null, columns: string[] |
   return rows.length > 0 ? [{ title, rows, columns }] : [];
 }
 
+/** By name as people count: E4 before E10. */
+function byName(rows: Figures[], name: string): Figures[] {
+  return [...rows].sort((a, b) => String(a[name]).localeCompare(String(b[name]), undefined, { numeric: true }));
+}
+
 function sum(rows: Figures[], name: string): number {
   return rows.reduce((total, row) => total + (typeof row[name] === "number" ? row[name] : 0), 0);
 }
@@ -170,7 +175,7 @@ export function sectionsOf(answer: Figures): Section[] {
   const host = parts.group("host_dma");
   const collectives = parts.rows("collectives");
   const operators = parts.rows("operators");
-  const tracks = parts.rows("tracks");
+  const tracks = byName(parts.rows("tracks"), "track");
   const overview = parts.lines("duration_ns", "instructions", "events", "from", "to");
   const busiest = greatest(engines, "active_percent");
   const flopsText = told(flops, [
