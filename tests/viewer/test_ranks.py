@@ -372,6 +372,15 @@ def test_no_profile_of_many_ranks(page, base, job):
     assert "no profile of many ranks" in page.locator("p.error").inner_text()
 
 
+def test_pages_of_one_profile_lead_to_the_ranks(page, base):
+    """Timeline and summary are of one profile's events, of which that of all ranks has none."""
+    for kind in ("profile", "summary"):
+        page.goto("about:blank")
+        page.goto(f"{base}/#/{kind}/train-ranks")
+        page.wait_for_selector(".ranks-lanes canvas")
+        assert "#/ranks/train-ranks" in page.url
+
+
 def test_the_list_leads_to_ranks_and_fleet(page, base):
     page.goto(base)
     page.get_by_role("link", name="train-ranks", exact=True).click()

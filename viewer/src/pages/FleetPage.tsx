@@ -17,7 +17,7 @@ import {
 import { readRoute } from "../state/route";
 import { messageOf } from "../state/store";
 import { groupDigits } from "../timeline/scale";
-import { ThemeButton } from "../ui/ThemeButton";
+import { TopBar } from "../ui/TopBar";
 
 const SIZE = 50;
 const TYPING_MS = 250;
@@ -232,15 +232,7 @@ export function FleetPage({ question }: { question: FleetQuestion }) {
   }, []);
   return (
     <>
-      <header class="bar">
-        <a href="#/" class="home" title="Profile Manager">
-          kymo
-        </a>
-        <h1>Fleet</h1>
-        <span class="muted">who lost MFU this week</span>
-        <span class="space" />
-        <ThemeButton />
-      </header>
+      <TopBar title="Fleet" about={<span class="muted">who lost MFU this week</span>} />
       <main class="fleet-page" aria-busy={busy}>
         <div class="toolbar">
           <Choice question={question} onChange={change} />

@@ -8,15 +8,15 @@ import { added } from "../state/layout";
 import { Layouts } from "../state/layouts";
 import { type Link, writeLink } from "../state/link";
 import { Profile } from "../state/profile";
-import { ranksAddress, sqlAddress, summaryAddress } from "../state/route";
+import { hasRanks, isSystem, ranksAddress, sqlAddress, summaryAddress } from "../state/route";
 import { messageOf, useStore } from "../state/store";
 import { groupDigits, padded, timeText } from "../timeline/scale";
 import { copyText } from "../ui/copy";
 import { Menu } from "../ui/Menu";
-import { ThemeButton } from "../ui/ThemeButton";
+import { TopBar } from "../ui/TopBar";
 import { WIDGET_BY_TYPE, WIDGETS } from "../widgets/registry";
 import { Shell } from "../widgets/shell/Shell";
-import { isSystem, SystemPage } from "./SystemPage";
+import { SystemPage } from "./SystemPage";
 
 /** A new address costs a browser as much as several frames of the timeline. */
 const LINK_MS = 700;
@@ -104,9 +104,7 @@ function useProfile(link: Link, layouts: Layouts): { open: Open | null; error: s
     Profile.open(name, abort.signal)
       .then((profile) => {
         if (abort.signal.aborted) return;
-        const { tables } = profile.overview;
-        // One of many ranks has no events of its own, but a page.
-        if (tables.Member && !tables.Instruction) {
+        if (hasRanks(profile.overview)) {
           location.replace(ranksAddress(name));
           return;
         }
@@ -189,16 +187,9 @@ function Bar({ open, layouts }: { open: Open; layouts: Layouts }) {
     setTimeout(() => setCopied(false), 1500);
   };
   const rows = profile.overview.tables.Instruction ?? 0;
+  const about = `${timeText(profile.extent.to - profile.extent.from)}, ${groupDigits(rows)} instructions`;
   return (
-    <header class="bar">
-      <a href="#/" class="home">
-        kymo
-      </a>
-      <h1 title={profile.name}>{profile.name}</h1>
-      <span class="muted">
-        {timeText(profile.extent.to - profile.extent.from)}, {groupDigits(rows)} instructions
-      </span>
-      <span class="space" />
+    <TopBar title={profile.name} about={<span class="muted">{about}</span>}>
       <a href={summaryAddress(profile.name)}>Summary</a>
       <a href={sqlAddress(profile.name)}>SQL</a>
       <Missing profile={profile} />
@@ -218,8 +209,7 @@ function Bar({ open, layouts }: { open: Open; layouts: Layouts }) {
       <button type="button" title="Copy a link to this range, selection and layout" onClick={() => void share()}>
         {copied ? "Copied" : "Copy link"}
       </button>
-      <ThemeButton />
-    </header>
+    </TopBar>
   );
 }
 

@@ -13,7 +13,7 @@ import { NO_FILTER, SkewList } from "../ranks/SkewList";
 import { ranksAddress, sqlAddress } from "../state/route";
 import { messageOf, useStore } from "../state/store";
 import { groupDigits, timeText } from "../timeline/scale";
-import { ThemeButton } from "../ui/ThemeButton";
+import { TopBar } from "../ui/TopBar";
 
 const LINK_MS = 300;
 
@@ -122,7 +122,7 @@ function Body({ model, name, range, collective }: Props & { model: RanksModel })
   useEffect(() => {
     if (range) model.look(range);
     if (collective !== null) model.choose(collective, range === null);
-  }, [model]);
+  }, [model, range, collective]);
   useLink(model, name);
   return (
     <main class="ranks">
@@ -157,16 +157,9 @@ export function RanksPage(props: Props) {
   }, [name]);
   return (
     <>
-      <header class="bar">
-        <a href="#/" class="home" title="Profile Manager">
-          kymo
-        </a>
-        <h1>{name}</h1>
-        <span class="muted">ranks on one clock</span>
-        <span class="space" />
+      <TopBar title={name} about={<span class="muted">ranks on one clock</span>}>
         <a href={sqlAddress(name)}>SQL</a>
-        <ThemeButton />
-      </header>
+      </TopBar>
       {error && (
         <main class="message">
           <p class="error">{error}</p>

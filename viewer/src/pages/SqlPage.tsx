@@ -9,7 +9,7 @@ import { keep, kept } from "../state/keep";
 import { useProfiles } from "../state/profiles";
 import { profileAddress, sqlAddress } from "../state/route";
 import { messageOf } from "../state/store";
-import { ThemeButton } from "../ui/ThemeButton";
+import { TopBar } from "../ui/TopBar";
 
 const FIRST = `select engine, opcode, count(*) as instructions, sum(duration_ns) as time_ns
 from Instruction
@@ -107,16 +107,9 @@ export function SqlPage({ profile, sql }: { profile: string | null; sql: string 
   const choose = (name: string) => location.replace(sqlAddress(name));
   return (
     <>
-      <header class="bar">
-        <a href="#/" class="home">
-          kymo
-        </a>
-        <h1>SQL</h1>
-        <ProfileChooser profile={profile} onChoose={choose} />
+      <TopBar title="SQL" about={<ProfileChooser profile={profile} onChoose={choose} />}>
         {profile !== null && <a href={profileAddress(profile)}>Timeline</a>}
-        <span class="space" />
-        <ThemeButton />
-      </header>
+      </TopBar>
       <main class="sql">
         <SchemaPanel profile={profile} onPick={(name) => area.current && setText(inserted(area.current, name))} />
         <div class="sql-main">

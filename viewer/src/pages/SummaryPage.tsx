@@ -6,10 +6,10 @@ import { ProfileApi } from "../api/profile";
 import type { Overview } from "../api/types";
 import { PlotPanel } from "../plots/PlotPanel";
 import { plotsOf } from "../plots/queries";
-import { profileAddress, sqlAddress } from "../state/route";
+import { hasRanks, isSystem, profileAddress, ranksAddress, sqlAddress } from "../state/route";
 import { messageOf } from "../state/store";
 import { timeText } from "../timeline/scale";
-import { ThemeButton } from "../ui/ThemeButton";
+import { TopBar } from "../ui/TopBar";
 
 function useOverview(name: string): { overview: Overview | null; error: string | null } {
   const [state, setState] = useState<{ overview: Overview | null; error: string | null }>({
@@ -20,7 +20,11 @@ function useOverview(name: string): { overview: Overview | null; error: string |
     const abort = new AbortController();
     new ProfileApi(name)
       .overview(abort.signal)
-      .then((overview) => setState({ overview, error: null }))
+      .then((overview) => {
+        if (hasRanks(overview)) location.replace(ranksAddress(name));
+        else if (isSystem(overview)) location.replace(profileAddress(name));
+        else setState({ overview, error: null });
+      })
       .catch((error: unknown) => {
         if (!isAbort(error)) setState({ overview: null, error: messageOf(error) });
       });
@@ -37,17 +41,13 @@ export function SummaryPage({ name }: { name: string }) {
   const plots = overview ? plotsOf(overview.extent.to - overview.extent.from, overview.cores.length) : [];
   return (
     <>
-      <header class="bar">
-        <a href="#/" class="home">
-          kymo
-        </a>
-        <h1 title={name}>{name}</h1>
-        <span class="muted">{overview && timeText(overview.extent.to - overview.extent.from)}</span>
-        <span class="space" />
+      <TopBar
+        title={name}
+        about={<span class="muted">{overview && timeText(overview.extent.to - overview.extent.from)}</span>}
+      >
         <a href={profileAddress(name)}>Timeline</a>
         <a href={sqlAddress(name)}>SQL</a>
-        <ThemeButton />
-      </header>
+      </TopBar>
       <main class="plots">
         {error && <p class="error">{error}</p>}
         {overview && plots.map((plot) => <PlotPanel key={plot.id} name={name} overview={overview} plot={plot} />)}

@@ -3,27 +3,15 @@
 import type { Overview } from "../api/types";
 import { sqlAddress } from "../state/route";
 import { groupDigits } from "../timeline/scale";
-import { ThemeButton } from "../ui/ThemeButton";
-
-/** Is it a system trace, and nothing else? */
-export function isSystem({ tables }: Overview): boolean {
-  return !tables.Instruction && Object.keys(tables).some((name) => name.startsWith("SystemProfile"));
-}
+import { TopBar } from "../ui/TopBar";
 
 export function SystemPage({ name, overview }: { name: string; overview: Overview }) {
   const tables = Object.entries(overview.tables).sort(([a], [b]) => (a < b ? -1 : 1));
   return (
     <>
-      <header class="bar">
-        <a href="#/" class="home">
-          kymo
-        </a>
-        <h1 title={name}>{name}</h1>
-        <span class="muted">system trace</span>
-        <span class="space" />
+      <TopBar title={name} about={<span class="muted">system trace</span>}>
         <a href={sqlAddress(name)}>SQL</a>
-        <ThemeButton />
-      </header>
+      </TopBar>
       <main class="message">
         <p>
           This is a system trace: what host and runtime did around the device profiles. The timeline shows device

@@ -1,6 +1,6 @@
 // Which page the address names: what stands behind the #, up to the ?.
 
-import type { Range } from "../api/types";
+import type { Overview, Range } from "../api/types";
 import { type FleetQuestion, readFleet } from "../fleet/question";
 import { type Link, rangeOf, readLink } from "./link";
 
@@ -66,6 +66,16 @@ export function sqlAddress(profile: string | null, sql?: string): string {
 export function compareAddress(profiles: string[], base?: string): string {
   const path = `#/compare/${profiles.map(encodeURIComponent).join("/")}`;
   return base ? `${path}?base=${encodeURIComponent(base)}` : path;
+}
+
+/** One of many ranks has no events of its own, but a page. */
+export function hasRanks({ tables }: Overview): boolean {
+  return !!tables.Member && !tables.Instruction;
+}
+
+/** Is it a system trace, and nothing else? */
+export function isSystem({ tables }: Overview): boolean {
+  return !tables.Instruction && Object.keys(tables).some((name) => name.startsWith("SystemProfile"));
 }
 
 /** Where a row of the list leads: one of many ranks has a page of its own. */
