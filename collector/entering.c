@@ -273,12 +273,26 @@ static bool is_passing(int r)
            r == -ENFILE;
 }
 
+/* It was acknowledged: whoever keeps the store may still make something of its files. */
+static int set_aside(struct store *s, const char *place, struct kymo_err *err)
+{
+    char *root KYMO_FREE = kymo_asprintf("%s/" ENTERING_DAMAGED, s->data_path);
+    char *to KYMO_FREE = root ? name_in(root, strrchr(place, '/') + 1) : NULL;
+    int r = to ? kymo_file_mkdirs(root, err) : no_memory(err);
+    if (r == 0)
+        r = kymo_file_rename(place, to, err);
+    s->set_aside += r == 0;
+    return r;
+}
+
 static int recover_one(struct store *s, const char *place, struct kymo_err *err)
 {
     if (!entering_has_begun(place))
         return 0;
     int r = go_on(s, place, err);
-    return r < 0 && is_passing(r) ? 0 : kymo_file_remove_tree(place, err);
+    if (r < 0)
+        return is_passing(r) ? 0 : set_aside(s, place, err);
+    return kymo_file_remove_tree(place, err);
 }
 
 int entering_recover(struct store *s, struct kymo_err *err)

@@ -15,6 +15,7 @@
 
 #define ENTERING_NO_PART SIZE_MAX
 #define ENTERING_UPLOADS "uploads" /* below <data-path> */
+#define ENTERING_DAMAGED "uploads-damaged"
 
 struct entering;
 
@@ -40,7 +41,8 @@ const char *entering_capture(const struct entering *e); /* its id */
 struct entering *entering_free(struct entering *e);
 
 /* Brings all that were begun to their end, and removes them from uploads/. What cannot be, such as on a full disk,
- * stays for the next time; what never will be, goes. */
+ * stays for the next time; what never will be, since a file of it is damaged, goes to <data-path>/uploads-damaged/<id>,
+ * and is counted in s->set_aside. Nothing removes it from there. */
 int entering_recover(struct store *s, struct kymo_err *err) KYMO_MUST_CHECK;
 /* This upload is to be gone on with at the next start. */
 bool entering_has_begun(const char *place);

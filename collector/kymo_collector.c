@@ -17,6 +17,7 @@
 #include "base/service.h"
 #include "base/sibling.h"
 #include "collector/collector_config.h"
+#include "collector/entering.h"
 #include "collector/receiver.h"
 #include "collector/view.h"
 #include "collector/web.h"
@@ -255,9 +256,14 @@ static int open_store(struct collector *c, struct kymo_err *err)
     };
     if (r == 0)
         r = store_thread_new(&sc, &c->store, err);
-    if (r == 0)
-        intakes_set_thread(c->intakes, c->store);
-    return r;
+    if (r < 0)
+        return r;
+    intakes_set_thread(c->intakes, c->store);
+    unsigned damaged = store_thread_store(c->store)->set_aside; /* does not change any more */
+    if (damaged)
+        kymo_log(KYMO_LOG_ERROR, "%u uploads were damaged before they were in the store; what there is lies in %s/%s",
+                 damaged, sc.data_path, ENTERING_DAMAGED);
+    return 0;
 }
 
 static int open_receiver(struct collector *c, struct kymo_err *err)

@@ -20,6 +20,7 @@ struct store {
     struct raw_store *raw;
     struct catalog *catalog;
     struct incoming *incoming; /* without limits until incoming_configure */
+    unsigned set_aside;        /* uploads that store_open could not go on with (entering.h) */
 };
 
 /*

@@ -271,7 +271,7 @@ static void survives_being_killed(void **state)
 }
 
 /* What nobody can go on with does not keep the store from opening. */
-static void gives_up_what_is_damaged(void **state)
+static void sets_aside_what_is_damaged(void **state)
 {
     (void)state;
     static const char *const texts[] = {"", "{}", "[1]", "{\"version\":1,\"owner\":null,\"parts\":[0,7,-5]}",
@@ -289,6 +289,9 @@ static void gives_up_what_is_damaged(void **state)
         struct store *s = open_store();
         assert_not_there(s, "c1");
         assert_false(is_there("uploads/u"));
+        assert_int_equal(s->set_aside, 1);
+        assert_true(is_there("uploads-damaged/u/part-0"));
+        assert_int_equal(kymo_file_remove_tree(at("uploads-damaged/u"), NULL), 0);
         store_free(s);
     }
 }
@@ -301,7 +304,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(says_what_is_missing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(survives_failing_disks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(survives_being_killed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(gives_up_what_is_damaged, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(sets_aside_what_is_damaged, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
