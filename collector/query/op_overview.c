@@ -13,6 +13,8 @@
 
 #define OPERATORS_MAX 20000
 #define SQL_MAX (1u << 20)
+#define NOTES_MAX 100
+#define NOTE_CHARACTERS "2000"
 
 static json_t *text_or_null(const char *text)
 {
@@ -251,6 +253,24 @@ static int one_row(struct serve_request *q, const char *text, json_t **ret, stru
     return r;
 }
 
+/* What the table Warning says: how many, and the first of them in full. */
+static int add_warnings(struct serve_request *q, json_t *o, struct kymo_err *err)
+{
+    static const char text[] = "SELECT left(coalesce(category, ''), " NOTE_CHARACTERS
+                               ") AS category, left(coalesce(message, ''), " NOTE_CHARACTERS
+                               ") AS message FROM k.\"Warning\" ORDER BY category, message";
+    json_t *part = NULL, *notes;
+    int r = one_row(q, "SELECT count(*) AS n FROM k.\"Warning\"", &part, err);
+    if (r < 0)
+        return r;
+    put(o, "warnings", json_incref(json_object_get(part, "n")));
+    json_decref(part);
+    r = sql_objects(serve_sql_of(q), text, NULL, 0, NOTES_MAX, &notes, NULL, err);
+    if (r == 0)
+        put(o, "notes", notes);
+    return r;
+}
+
 static int make(struct serve_request *q, json_t **ret, struct kymo_err *err)
 {
     const struct serve_dir *d = serve_dir_of(q);
@@ -271,13 +291,10 @@ static int make(struct serve_request *q, json_t **ret, struct kymo_err *err)
     }
     if (r == 0) {
         put(o, "operators", part);
-        r = one_row(q, "SELECT count(*) AS n FROM k.\"Warning\"", &part, err);
+        r = add_warnings(q, o, err);
     }
-    if (r == 0) {
-        put(o, "warnings", json_incref(json_object_get(part, "n")));
-        json_decref(part);
+    if (r == 0)
         r = one_row(q, "SELECT * FROM main.\"Metadata\"", &part, err);
-    }
     if (r == 0) {
         put(o, "settings", part);
         r = one_row(q, "SELECT * FROM main.\"Summary\"", &part, err);

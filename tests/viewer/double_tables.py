@@ -171,8 +171,9 @@ class Tables:
         missing = [] if self.has("HostDmaTransfer") else [{"what": "host_dma", "why": self.meta.get("host_dma_reason") or "not captured"}]
         return {
             "extent": extent, "cores": self.cores, "tables": self.names, "tracks": tracks,
-            "operators": [row["o"] for row in operators], "missing": missing, "warnings": self.names.get("Warning", 0), "settings": {},
-            "summary": {},
+            "operators": [row["o"] for row in operators], "missing": missing, "warnings": self.names.get("Warning", 0),
+            "notes": self.rows("select category, message from Warning order by 1, 2 limit 100") if self.has("Warning") else [],
+            "settings": {}, "summary": {},
         }
 
     # --- timeline
