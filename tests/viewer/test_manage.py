@@ -624,6 +624,70 @@ def test_kymo_view_keeps_and_changes_nothing(context, browser, state):
     other.page.context.close()
 
 
+def test_a_link_names_a_layout_that_the_server_keeps(context, browser, state):
+    base, folder = state
+    made = Managed(context.new_page(), base, folder)
+    made.open("lossy")
+    made.page.get_by_role("button", name="Remove Search").click()
+    names = iter(["..", "Device trace", "Mine"])
+    asked = []
+
+    def answer(dialog):
+        asked.append(dialog.message)
+        dialog.accept(next(names) if dialog.type == "prompt" else None)
+
+    made.page.on("dialog", answer)
+    for _ in range(3):
+        made.page.get_by_role("button", name="Layout:").click()
+        made.page.get_by_role("menuitem", name="Save as").click()
+    assert ["no name" in asked[1], "always there" in asked[3], len(asked)] == [True, True, 5]
+    made.page.get_by_role("button", name="Layout: Mine").wait_for()
+    conftest.wait_for(lambda: "Mine" in made.kept().get("layouts", {}), "the layout is not kept")
+    assert set(made.kept()["layouts"]) == {"Mine"}
+    made.page.wait_for_function("() => location.href.includes('layout=Mine')")
+    fresh = browser.new_context(viewport={"width": 1600, "height": 1000})
+    other = Managed(fresh.new_page(), base, folder)
+    other.page.goto(made.page.url)
+    other.page.get_by_role("button", name="Layout: Mine").wait_for()
+    assert other.widget("Search").count() == 0
+    other.page.goto("about:blank")
+    other.page.goto(made.page.url.replace("layout=Mine", "layout=Theirs"))
+    expect(other.page.get_by_text("The link’s layout “Theirs” is not among yours.")).to_be_visible()
+    assert made.errors == other.errors == []
+    fresh.close()
+
+
+def test_marks_of_two_tabs_are_both_kept(context, state):
+    base, folder = state
+    one, other = (Managed(context.new_page(), base, folder) for _ in range(2))
+    marks = lambda: made_marks(one)
+    for tab, share, count in ((one, 0.3, 1), (other, 0.5, 2), (one, 0.7, 3)):
+        if "lossy" not in tab.page.url:
+            for each in (one, other):
+                each.open("lossy")
+        low, high = tab.range()
+        plot = tab.plot()
+        tab.page.mouse.click(tab.x(low + share * (high - low)), plot["y"] + plot["height"] - 60, button="right")
+        conftest.wait_for(lambda: len(marks()) == count, f"{marks()} are kept, not {count}")
+    assert len({mark["id"] for mark in marks()}) == 3
+
+
+def made_marks(viewer):
+    return viewer.kept().get("annotations", {}).get("lossy", [])
+
+
+def test_long_names_of_folders_stay_at_the_left(context, state):
+    base, folder = state
+    made = Managed(context.new_page(), base, folder).show()
+    made.check("lossy")
+    managed_folder(made, "x" * 100, "lossy")
+    assert made.page.locator(".places").evaluate("e => e.scrollWidth <= e.clientWidth")
+    made.page.get_by_role("button", name="New folder").click()
+    made.page.get_by_role("dialog").get_by_label("Close").click()
+    made.page.get_by_role("button", name="Folder xxx").click()
+    expect(made.page.get_by_role("menuitem", name="Delete folder")).to_be_visible()
+
+
 def managed_folder(viewer, name, profile):
     viewer.act("Move to folder")
     viewer.page.get_by_label("Name of the new folder").fill(name)

@@ -159,6 +159,8 @@ def test_annotations_are_set_renamed_compared_and_deleted(full):
     first, second = [digits(text) for text in widget.locator("td.number button").all_inner_texts()]
     assert first == pytest.approx(500000, abs=200) and second == pytest.approx(560000, abs=200)
     assert "60" in rows.nth(1).locator("td").nth(4).inner_text()
+    assert widget.locator("option").count() == 2  # each names the others only when it is looked at
+    widget.get_by_label("Diff vs of Mark 1").focus()
     widget.get_by_label("Diff vs of Mark 1").select_option("after <b>")
     assert rows.nth(0).locator("td").nth(4).inner_text().startswith("-60")
     widget.get_by_label("Zoom to the region of after <b>").check()
@@ -204,9 +206,17 @@ def test_annotations_are_saved_loaded_and_exported(full, tmp_path):
     download.value.save_as(tmp_path / "marks.csv")
     assert (tmp_path / "marks.csv").read_text().splitlines()[0] == "name,ts_ns,diff_vs,diff_ns"
     widget.get_by_label("Delete Mark 1").click()
+    asked = []
+    full.page.on("dialog", lambda dialog: (asked.append(dialog.message), dialog.accept() if len(asked) > 1 else dialog.dismiss()))
+    for rows in (1, 2):
+        widget.get_by_label("File of annotations").set_input_files(saved)
+        full.page.wait_for_timeout(200)
+        assert widget.locator("table.results tbody tr").count() == rows
+    assert asked == ["Replace 1 annotations by 2?"] * 2
+    saved.write_text(saved.read_text().replace('"attention"', '"another"'))
     widget.get_by_label("File of annotations").set_input_files(saved)
     full.page.wait_for_timeout(200)
-    assert widget.locator("table.results tbody tr").count() == 2
+    assert "another profile, another" in asked[2]
 
 
 # --- summaries and the box

@@ -10,7 +10,10 @@ interface Call {
 
 let calls: Call[] = [];
 let stored: Map<string, unknown>;
+let changes: Map<string, number>;
 let status = 200;
+
+const changed = (url: string) => changes.get(url) ?? (stored.has(url) ? 1 : 0);
 
 function answer(url: string, init: RequestInit = {}): Response {
   const method = init.method ?? "GET";
@@ -18,7 +21,12 @@ function answer(url: string, init: RequestInit = {}): Response {
   calls.push({ method, url, body });
   const json = (code: number, value: unknown) => new Response(JSON.stringify(value), { status: code });
   if (status !== 200) return json(status, { error: { code: "no_store", message: "nothing is kept" } });
-  if (method === "PUT") stored.set(url, (body as { value: unknown }).value);
+  if (method === "PUT") {
+    const { value, seen } = body as { value: unknown; seen?: number };
+    if (seen !== undefined && seen !== changed(url)) return json(409, { error: { code: "conflict", message: "" } });
+    stored.set(url, value);
+    changes.set(url, changed(url) + 1);
+  }
   if (method === "DELETE") stored.delete(url);
   if (/\/(layouts|annotations)$/.test(url)) {
     const items = [...stored].filter(([key]) => key.startsWith(`${url}/`));
@@ -31,12 +39,13 @@ function answer(url: string, init: RequestInit = {}): Response {
     });
   }
   if (!stored.has(url) && method !== "DELETE") return json(404, { error: { code: "not_found", message: "none" } });
-  return json(200, { key: "k", value: stored.get(url), changed_ns: 1 });
+  return json(200, { key: "k", value: stored.get(url), changed_ns: changed(url) });
 }
 
 beforeEach(() => {
   calls = [];
   stored = new Map();
+  changes = new Map();
   status = 200;
   vi.useFakeTimers();
   vi.stubGlobal("fetch", async (url: string, init?: RequestInit) => answer(url, init));
@@ -71,12 +80,38 @@ describe("what the server keeps", () => {
     expect(stored.get("api/v1/annotations/p")).toEqual(annotations.list.value);
   });
 
-  it("does not replace what the user has just done", async () => {
+  it("joins what the user has just done", async () => {
     stored.set("api/v1/annotations/p", [{ id: 9, name: "old", ts: 1, versus: null }]);
     const annotations = new Annotations("p");
     annotations.add(7);
     await settle();
-    expect(annotations.list.value.map((a) => a.ts)).toEqual([7]);
+    expect(annotations.list.value.map((a) => a.ts)).toEqual([1, 7]);
+    expect(stored.get("api/v1/annotations/p")).toEqual(annotations.list.value);
+  });
+
+  it("is what two tabs did", async () => {
+    const [one, other] = [new Annotations("p"), new Annotations("p")];
+    await settle();
+    one.add(10);
+    await settle();
+    other.add(20);
+    await settle();
+    expect(other.list.value.map(({ id, ts }) => [id, ts])).toEqual([
+      [1, 10],
+      [2, 20],
+    ]);
+    one.remove(1);
+    one.add(30);
+    await settle();
+    expect(one.list.value.map(({ ts }) => ts)).toEqual([20, 30]);
+    expect(stored.get("api/v1/annotations/p")).toEqual(one.list.value);
+    other.change(1, { name: "renamed" }); // which the other one has removed: the change stays
+    await settle();
+    expect(other.list.value.map(({ ts, name }) => [ts, name])).toEqual([
+      [20, "Mark 1"],
+      [30, "Mark 2"],
+      [10, "renamed"],
+    ]);
   });
 
   it("may be nothing: the page works on", async () => {

@@ -2,7 +2,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { isHidden, joined, kindOf, type Picked, whyNot } from "../src/manage/gather";
 import { loadPage, sorted, stateText } from "../src/manage/list";
 import { type Look, wantedOf } from "../src/manage/place";
-import { readShelf, Shelf, whyNoName } from "../src/manage/shelf";
+import { readShelf, Shelf } from "../src/manage/shelf";
+import { whyNoName } from "../src/state/kept";
 
 function picked(path: string, source = false): Picked {
   return { file: new File(["x"], path.split("/").pop()!), path, source };
@@ -94,7 +95,7 @@ it("a profile is in the folder and has each tag", () => {
 
 it("names have bounds", () => {
   expect(whyNoName("a b/ç")).toBeNull();
-  for (const name of ["", "x".repeat(101), "é".repeat(51), "a\nb"]) expect(whyNoName(name)).not.toBeNull();
+  for (const name of ["", ".", "..", "x".repeat(101), "é".repeat(51), "a\nb"]) expect(whyNoName(name)).not.toBeNull();
 });
 
 describe("the server", () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { linesText } from "../src/api/source";
-import { csvOf } from "../src/api/sql";
+import { csvOf, parseExact } from "../src/api/sql";
 import { deltaOf, figureRows, judged } from "../src/compare/figures";
 import { sidesOf } from "../src/compare/sides";
 import { followed } from "../src/compare/sync";
@@ -93,7 +93,10 @@ describe("annotations", () => {
   });
 
   it("come back from their file", () => {
-    expect(readAnnotations(writeAnnotations("p", list))).toEqual(list);
+    expect(readAnnotations(writeAnnotations("p", list))).toEqual({ profile: "p", list });
+    const far = [{ id: Number.MAX_SAFE_INTEGER, name: "far", ts: 5, versus: null }];
+    expect(readAnnotations(writeAnnotations("p", far)).list[0]!.id).toBe(1);
+    expect(() => readAnnotations(writeAnnotations("p", [...far, ...far]))).toThrow("the same id");
     expect(() => readAnnotations("{")).toThrow("no JSON");
     expect(() => readAnnotations('{"kind":"other"}')).toThrow("no annotations");
     expect(() => readAnnotations('{"kind":"kymo-annotations","annotations":[{"id":1}]}')).toThrow("not complete");
@@ -181,6 +184,20 @@ describe("source and SQL", () => {
       truncated: false,
     };
     expect(csvOf(answer)).toBe('"a,b",n\r\n"x""y\n",\r\n"[1,2]",3.5\r\n');
+  });
+
+  it("keeps every digit of whole numbers", () => {
+    const text = String.raw`{"rows":[[1796065618381022814,-9007199254740993,9007199254740991,1.5e3,4398046511104.25,
+      "a \"1796065618381022814\" \\",{"n":[18446744073709551615]}]]}`;
+    const [row] = (parseExact(text) as { rows: unknown[][] }).rows;
+    expect(row!.slice(0, 3)).toEqual(["1796065618381022814", "-9007199254740993", 9007199254740991]);
+    expect(row!.slice(3)).toEqual([
+      1500,
+      4398046511104.25,
+      'a "1796065618381022814" \\',
+      { n: ["18446744073709551615"] },
+    ]);
+    expect(() => parseExact("[12345678901234567")).toThrow();
   });
 
   it("tells the parts of Python apart and loses no character", () => {

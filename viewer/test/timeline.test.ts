@@ -147,6 +147,16 @@ describe("tracks", () => {
     ]);
   });
 
+  it("are pinned as far as there is room", () => {
+    const prefs = { ...NO_PREFS, pinned: ["E0", "T", "TM"] };
+    const all = layoutRows(tracks, DEFAULT_SETTINGS, prefs);
+    expect(ids(all.pinned)).toEqual(["E0", "T", "TM"]);
+    const some = layoutRows(tracks, DEFAULT_SETTINGS, prefs, all.pinnedHeight - 1);
+    expect([ids(some.pinned), ids(some.rest)]).toEqual([["E0", "T"], ["TM"]]);
+    expect(some.pinnedHeight).toBe(some.pinned[1]!.y + some.pinned[1]!.height);
+    expect(layoutRows(tracks, DEFAULT_SETTINGS, prefs, 0).pinnedHeight).toBe(0);
+  });
+
   it("of another profile keep their natural neighbours", () => {
     const more = [...tracks.slice(0, 4), track("new"), ...tracks.slice(4)];
     const { order } = moved(NO_PREFS, tracks, "E0", "T");

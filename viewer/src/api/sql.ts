@@ -16,6 +16,16 @@ export interface SqlAnswer {
 
 export const MAX_ROWS = 10_000;
 
+const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
+
+/** JSON whose whole numbers are exact: those beyond what a number of this language holds become texts. */
+export function parseExact(text: string): unknown {
+  if (!/\d{16}/.test(text)) return JSON.parse(text);
+  const exact = (token: string) =>
+    /^-?\d{16,}$/.test(token) && !Number.isSafeInteger(Number(token)) ? `"${token}"` : token;
+  return JSON.parse(text.replace(TOKENS, exact));
+}
+
 export async function runSql(profile: string, sql: string, limit: number, signal?: AbortSignal): Promise<SqlAnswer> {
   const init: RequestInit = {
     method: "POST",
@@ -24,7 +34,7 @@ export async function runSql(profile: string, sql: string, limit: number, signal
   };
   if (signal) init.signal = signal;
   const response = await request("api/v1/sql", init);
-  const answer = (await response.json()) as Partial<SqlAnswer>;
+  const answer = parseExact(await response.text()) as Partial<SqlAnswer>;
   return { columns: answer.columns ?? [], rows: answer.rows ?? [], truncated: answer.truncated === true };
 }
 

@@ -10,11 +10,14 @@ export function RangeForm({ sync }: { sync: ZoomSync }) {
   const [to, setTo] = useState("100");
   const [unit, setUnit] = useState<Unit>("percent");
   const [low, high] = [Number(from), Number(to)];
-  const good = from.trim() !== "" && to.trim() !== "" && Number.isFinite(low) && Number.isFinite(high) && low < high;
+  const isRange = from.trim() !== "" && to.trim() !== "" && Number.isFinite(low) && Number.isFinite(high) && low < high;
+  // What lies outside every profile would show nothing.
+  const good = isRange && sync.meets(low, high, unit);
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
     if (good) sync.setRange(low, high, unit);
   };
+  const why = isRange && !good ? "No profile has anything in this range" : "Set all timelines to this range";
   return (
     <form class="range-form" aria-label="Synchronized time range" onSubmit={submit}>
       <input
@@ -38,7 +41,7 @@ export function RangeForm({ sync }: { sync: ZoomSync }) {
         <option value="percent">%</option>
         <option value="ns">ns</option>
       </select>
-      <button type="submit" disabled={!good} title="Set all timelines to this range">
+      <button type="submit" disabled={!good} title={why}>
         Synchronize
       </button>
     </form>

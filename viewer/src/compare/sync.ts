@@ -53,6 +53,11 @@ export interface Member {
   own: Range;
 }
 
+function wanted(own: Range, from: number, to: number, unit: "ns" | "percent"): Range {
+  if (unit === "percent") return rangeOf({ from: from / 100, to: to / 100 }, own);
+  return { from: own.from + from, to: own.from + to };
+}
+
 export class ZoomSync {
   readonly mode = new Store<ZoomMode>("relative");
   private moving = false;
@@ -80,14 +85,15 @@ export class ZoomSync {
   /** Synchronized time range: all at once, in nanoseconds from each profile's begin or in percent of its length. */
   setRange(from: number, to: number, unit: "ns" | "percent"): void {
     this.moving = true;
-    for (const { profile, own } of this.members) {
-      const range =
-        unit === "percent"
-          ? rangeOf({ from: from / 100, to: to / 100 }, own)
-          : { from: own.from + from, to: own.from + to };
-      profile.view.set(range);
-    }
+    for (const { profile, own } of this.members) profile.view.set(wanted(own, from, to, unit));
     this.moving = false;
+  }
+
+  /** Does one of the profiles have a part of this range, and all of them numbers for it? */
+  meets(from: number, to: number, unit: "ns" | "percent"): boolean {
+    const ranges = this.members.map(({ own }) => ({ own, range: wanted(own, from, to, unit) }));
+    const some = ranges.some(({ own, range }) => range.from < own.to && range.to > own.from);
+    return some && ranges.every(({ range }) => Math.max(-range.from, range.to) < Number.MAX_SAFE_INTEGER);
   }
 
   close(): void {

@@ -3,7 +3,7 @@
 
 import { ApiError } from "../api/client";
 import { keep, kept } from "../state/keep";
-import { type Item, type Kind, loadItem, loadItems, putItem, removeItem } from "../state/kept";
+import { type Item, type Kind, loadItem, loadItems, putItem, removeItem, whyNoName } from "../state/kept";
 import { Store } from "../state/store";
 
 export const MAX_LISTED = 1000;
@@ -50,15 +50,6 @@ function listOf(item: Item<unknown>): List {
 
 function byName(a: List, b: List): number {
   return a.name.localeCompare(b.name);
-}
-
-/** Why a name cannot be a folder's or a tag's; null: it can. */
-export function whyNoName(name: string): string | null {
-  if (name.length === 0) return "A name is needed.";
-  if (new TextEncoder().encode(name).length > 100) return "A name has at most 100 bytes.";
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what is looked for
-  if (/[\u0000-\u001f\u007f]/.test(name)) return "A name has no control characters.";
-  return null;
 }
 
 export class Shelf {

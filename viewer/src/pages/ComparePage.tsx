@@ -11,7 +11,7 @@ import { RangeForm } from "../compare/RangeForm";
 import { type Member, ZOOM_MODES, type ZoomMode, ZoomSync } from "../compare/sync";
 import { Annotations } from "../state/annotations";
 import { Profile } from "../state/profile";
-import { compareAddress, profileAddress } from "../state/route";
+import { compareAddress, hasRanks, profileAddress } from "../state/route";
 import { messageOf, useStore } from "../state/store";
 import { padded, span, timeText } from "../timeline/scale";
 import { Timeline } from "../timeline/Timeline";
@@ -24,6 +24,9 @@ interface Open {
 
 async function openAll(names: string[], signal: AbortSignal): Promise<Open> {
   const overviews = await Promise.all(names.map((name) => new ProfileApi(name).overview(signal)));
+  const ranks = names.find((_, i) => hasRanks(overviews[i]!));
+  if (ranks)
+    throw new Error(`${ranks} is a profile of many ranks, which has no events of its own: compare its members.`);
   const longest = Math.max(...overviews.map(({ extent }) => span(extent)), 1);
   const members: Member[] = names.map((name, i) => {
     const overview = overviews[i]!;

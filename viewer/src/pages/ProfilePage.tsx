@@ -4,8 +4,8 @@ import { useEffect, useState } from "preact/hooks";
 import { isAbort } from "../api/client";
 import { noteOpened } from "../manage/shelf";
 import { Annotations } from "../state/annotations";
-import { added } from "../state/layout";
-import { Layouts } from "../state/layouts";
+import { added, DEFAULT_LAYOUT } from "../state/layout";
+import { Layouts, whyNoLayoutName } from "../state/layouts";
 import { type Link, writeLink } from "../state/link";
 import { Profile } from "../state/profile";
 import { hasRanks, isSystem, ranksAddress, sqlAddress, summaryAddress } from "../state/route";
@@ -98,8 +98,7 @@ function useProfile(link: Link, layouts: Layouts): { open: Open | null; error: s
   useEffect(() => {
     const abort = new AbortController();
     setState({ open: null, error: null });
-    // The layout that is there already may hold changes that are not saved yet.
-    if (link.layout && link.layout !== layouts.name.value) layouts.load(link.layout);
+    if (link.layout) void layouts.follow(link.layout);
     let opened: Profile | null = null;
     Profile.open(name, abort.signal)
       .then((profile) => {
@@ -132,13 +131,16 @@ function LayoutMenu({ layouts }: { layouts: Layouts }) {
   const list = useStore(layouts.list);
   const name = useStore(layouts.name);
   const save = () => {
-    const wanted = window.prompt("Name of the layout", name)?.trim().slice(0, 100);
-    if (wanted) layouts.save(wanted);
+    const wanted = window.prompt("Name of the layout", name === DEFAULT_LAYOUT.name ? "" : name)?.trim();
+    if (wanted === undefined) return;
+    const why = whyNoLayoutName(wanted);
+    if (why) window.alert(why);
+    else layouts.save(wanted);
   };
   return (
     <Menu label={`Layout: ${name}`}>
-      <button type="button" role="menuitem" onClick={() => layouts.load("Device trace")}>
-        Device trace
+      <button type="button" role="menuitem" onClick={() => layouts.load(DEFAULT_LAYOUT.name)}>
+        {DEFAULT_LAYOUT.name}
       </button>
       {list.map((layout) => (
         <div key={layout.name} class="menu-row">
@@ -182,6 +184,7 @@ function Missing({ profile }: { profile: Profile }) {
 function Bar({ open, layouts }: { open: Open; layouts: Layouts }) {
   const { profile } = open;
   const [copied, setCopied] = useState(false);
+  const absent = useStore(layouts.absent);
   const share = async () => {
     setCopied(await copyText(new URL(linkOf(open, layouts), location.href).href));
     setTimeout(() => setCopied(false), 1500);
@@ -205,6 +208,7 @@ function Bar({ open, layouts }: { open: Open; layouts: Layouts }) {
           </button>
         ))}
       </Menu>
+      {absent !== null && <span class="muted">The link’s layout “{absent}” is not among yours.</span>}
       <LayoutMenu layouts={layouts} />
       <button type="button" title="Copy a link to this range, selection and layout" onClick={() => void share()}>
         {copied ? "Copied" : "Copy link"}

@@ -1,8 +1,10 @@
 // Marks that the user sets on the timeline. They are kept per profile, on the server where it keeps such things and in
 // the browser, can be saved to a file and loaded from one.
 
+import { ApiError } from "../api/client";
+import { freeId, MAX_ANNOTATIONS, merged } from "./annotation_merge";
 import { keep, kept } from "./keep";
-import { loadItem, Saver } from "./kept";
+import { type Item, loadItem, putItem } from "./kept";
 import { Store } from "./store";
 
 export interface Annotation {
@@ -13,7 +15,7 @@ export interface Annotation {
   versus: number | null;
 }
 
-const MAX_ANNOTATIONS = 500;
+const SAVE_MS = 400;
 const MAX_NAME = 200;
 const FILE_KIND = "kymo-annotations";
 
@@ -25,9 +27,9 @@ export function isAnnotation(value: unknown): value is Annotation {
   return numbers && typeof name === "string" && name.length <= MAX_NAME;
 }
 
-/** What a file of annotations holds; throws with a reason when it is something else. */
-export function readAnnotations(text: string): Annotation[] {
-  let value: { kind?: unknown; annotations?: unknown };
+/** What a file of annotations holds, with ids of its own; throws with a reason when it is something else. */
+export function readAnnotations(text: string): { profile: string; list: Annotation[] } {
+  let value: { kind?: unknown; profile?: unknown; annotations?: unknown };
   try {
     value = JSON.parse(text);
   } catch {
@@ -37,7 +39,14 @@ export function readAnnotations(text: string): Annotation[] {
   if (value?.kind !== FILE_KIND || !Array.isArray(list)) throw new Error("This file holds no annotations.");
   if (list.length > MAX_ANNOTATIONS) throw new Error(`More than ${MAX_ANNOTATIONS} annotations.`);
   if (!list.every(isAnnotation)) throw new Error("An annotation in this file is not complete.");
-  return list;
+  const ids = new Map(list.map(({ id }, i) => [id, i + 1]));
+  if (ids.size < list.length) throw new Error("Two annotations in this file have the same id.");
+  const numbered = list.map((a) => ({
+    ...a,
+    id: ids.get(a.id)!,
+    versus: a.versus === null ? null : (ids.get(a.versus) ?? null),
+  }));
+  return { profile: typeof value.profile === "string" ? value.profile : "", list: numbered };
 }
 
 export function writeAnnotations(profile: string, annotations: Annotation[]): string {
@@ -64,43 +73,87 @@ export function versusOf(annotations: Annotation[], annotation: Annotation): Ann
   return before.reduce<Annotation | null>((best, a) => (!best || a.ts > best.ts ? a : best), null);
 }
 
+function valid(value: unknown): Annotation[] {
+  return Array.isArray(value) ? value.filter(isAnnotation) : [];
+}
+
+function remembered(key: string): Annotation[] {
+  return valid(kept<unknown>(key, []));
+}
+
 export class Annotations {
   readonly list: Store<Annotation[]>;
+  /** As the server had them last, and when; null: not known, or it keeps nothing. */
+  private base: Annotation[];
+  private seen: number | null = null;
   private arriving = false;
+  private busy = false;
+  private timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(private readonly profile: string) {
-    const before = kept<unknown>(`annotations.${profile}`, []);
-    this.list = new Store(Array.isArray(before) ? before.filter(isAnnotation) : []);
-    const saver = new Saver<Annotation[]>("annotations", profile);
+    this.base = remembered(`annotations.known.${profile}`);
+    this.list = new Store(remembered(`annotations.${profile}`));
     this.list.watch((list) => {
       keep(`annotations.${this.profile}`, list);
-      if (!this.arriving) saver.save(list);
+      if (!this.arriving && this.seen !== null) this.soon();
     });
-    void this.load(saver);
+    void this.load();
   }
 
-  /** What the server has wins over what this browser remembers, but not over what the user has just done. */
-  private async load(saver: Saver<Annotation[]>): Promise<void> {
-    const before = this.list.value;
+  /** What the server has joins what this browser has, and what the user has just done. */
+  private async load(): Promise<void> {
     try {
       const item = await loadItem("annotations", this.profile);
-      if (this.list.value !== before) return;
-      if (item && Array.isArray(item.value)) {
-        this.arriving = true;
-        this.list.set(item.value.filter(isAnnotation));
-        this.arriving = false;
-      } else if (before.length > 0) {
-        saver.save(before);
+      if (item) this.take(item);
+      else {
+        this.know([], 0);
+        if (this.list.value.length > 0) this.soon();
       }
     } catch {
       // The server keeps nothing: the browser does.
     }
   }
 
+  private know(base: Annotation[], seen: number): void {
+    this.base = base;
+    this.seen = seen;
+    keep(`annotations.known.${this.profile}`, base);
+  }
+
+  private take(item: Item<unknown>): void {
+    const theirs = valid(item.value);
+    const list = merged(this.base, this.list.value, theirs);
+    this.know(theirs, item.changed_ns);
+    this.arriving = true;
+    this.list.set(list);
+    this.arriving = false;
+    if (JSON.stringify(list) !== JSON.stringify(theirs)) this.soon();
+  }
+
+  private soon(): void {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => void this.save(), SAVE_MS);
+  }
+
+  /** One request at a time; what somebody else has changed meanwhile is joined with what is to be saved, and that sent again. */
+  private async save(): Promise<void> {
+    if (this.busy || this.seen === null) return;
+    this.busy = true;
+    const list = this.list.value;
+    try {
+      this.know(list, (await putItem("annotations", this.profile, list, this.seen)).changed_ns);
+      if (this.list.value !== list) this.soon();
+    } catch (error) {
+      // Refused, or not there: the browser has it.
+      if (error instanceof ApiError && error.status === 409) await this.load();
+    }
+    this.busy = false;
+  }
+
   add(ts: number): Annotation | null {
     const list = this.list.value;
     if (list.length >= MAX_ANNOTATIONS) return null;
-    const id = list.reduce((most, a) => Math.max(most, a.id), 0) + 1;
+    const id = freeId(new Set([...list, ...this.base].map((a) => a.id)), list.length + 1);
     const annotation = { id, name: `Mark ${id}`, ts: Math.round(ts), versus: null };
     this.list.set([...list, annotation]);
     return annotation;

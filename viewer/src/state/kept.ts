@@ -16,6 +16,16 @@ function url(kind: Kind, key?: string): string {
   return `api/v1/${kind}${key === undefined ? "" : `/${encodeURIComponent(key)}`}`;
 }
 
+/** Why nothing can be kept under this name; null: it can. */
+export function whyNoName(name: string): string | null {
+  if (name.length === 0) return "A name is needed.";
+  if (new TextEncoder().encode(name).length > 100) return "A name has at most 100 bytes.";
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what is looked for
+  if (/[\u0000-\u001f\u007f]/.test(name)) return "A name has no control characters.";
+  if (name === "." || name === "..") return `“${name}” is no name.`;
+  return null;
+}
+
 /** The item, null when there is none; throws when the server keeps nothing. */
 export async function loadItem(kind: Kind, key: string): Promise<Item<unknown> | null> {
   try {

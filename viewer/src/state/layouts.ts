@@ -1,7 +1,7 @@
 // Saved layouts. They belong to the user, not to a profile; the server keeps them where it does, and the browser.
 
 import { keep, kept } from "./keep";
-import { loadItems, removeItem, Saver } from "./kept";
+import { loadItems, removeItem, Saver, whyNoName } from "./kept";
 import { DEFAULT_LAYOUT, type Item, type Layout, readLayout } from "./layout";
 import { Store } from "./store";
 
@@ -12,10 +12,20 @@ function saved(): Layout[] {
   return Array.isArray(list) ? list.map(readLayout).filter((layout) => layout !== null) : [];
 }
 
+/** Why a layout cannot be saved under this name; null: it can. */
+export function whyNoLayoutName(name: string): string | null {
+  if (name === DEFAULT_LAYOUT.name) return `“${name}” is the layout that is always there.`;
+  return whyNoName(name);
+}
+
 export class Layouts {
   readonly list = new Store<Layout[]>(saved());
   readonly name = new Store<string>(kept("layout", DEFAULT_LAYOUT.name));
   readonly items: Store<Item[]>;
+  /** What a link asked for and nobody knows. */
+  readonly absent = new Store<string | null>(null);
+  /** The server has told which there are, or that it keeps none. */
+  readonly synced: Promise<void>;
   private readonly savers = new Map<string, Saver<Item[]>>();
 
   constructor() {
@@ -24,14 +34,16 @@ export class Layouts {
     this.items.watch((items) => keep("layout.now", { name: this.name.value, items }));
     this.name.watch((name) => keep("layout", name));
     this.list.watch((list) => keep("layouts", list));
-    void this.sync();
+    this.synced = this.sync();
   }
 
   /** The server's layouts join those of this browser; of one name the server's is the one. */
   private async sync(): Promise<void> {
     try {
       const items = await loadItems("layouts");
-      const theirs = items.map((item) => readLayout({ name: item.key, items: item.value })).filter((l) => l !== null);
+      const theirs = items
+        .map((item) => readLayout({ name: item.key, items: item.value }))
+        .filter((layout) => layout !== null && layout.name !== DEFAULT_LAYOUT.name) as Layout[];
       const names = new Set(theirs.map((layout) => layout.name));
       const mine = this.list.value.filter((layout) => !names.has(layout.name));
       this.list.set([...mine, ...theirs].slice(-MAX_LAYOUTS));
@@ -50,6 +62,15 @@ export class Layouts {
   find(name: string): Layout | null {
     if (name === DEFAULT_LAYOUT.name) return DEFAULT_LAYOUT;
     return this.list.value.find((layout) => layout.name === name) ?? null;
+  }
+
+  /** Loads what a link names, as soon as it is known which there are. */
+  async follow(name: string): Promise<void> {
+    this.absent.set(null);
+    // The layout that is there already may hold changes that are not saved yet.
+    if (name === this.name.value || this.load(name)) return;
+    await this.synced;
+    if (!this.load(name)) this.absent.set(name);
   }
 
   load(name: string): boolean {

@@ -1,6 +1,6 @@
 // One profile that is open: what is looked at, what is selected, what was found. Widgets share it and nothing else.
 
-import { ApiError, Latest } from "../api/client";
+import { Latest } from "../api/client";
 import { type Lines, ProfileApi, type SearchQuery } from "../api/profile";
 import type {
   Bands,
@@ -252,8 +252,7 @@ export class Profile {
       this.search.update((state) => ({ ...state, answer, busy: false }));
       if (!same) this.preview(answer.hits[0]);
     } catch (error) {
-      const text = error instanceof ApiError && error.status === 404 ? "This server cannot search." : messageOf(error);
-      this.search.update((state) => ({ ...state, answer: null, busy: false, error: text }));
+      this.search.update((state) => ({ ...state, answer: null, busy: false, error: messageOf(error) }));
     }
   }
 

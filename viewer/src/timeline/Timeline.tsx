@@ -278,6 +278,7 @@ export function Timeline(props: Props) {
           <canvas ref={surface} class="pointer" tabIndex={0} aria-label="Events over time. The keys are in Help." />
           <Announcer profile={profile} />
           {view && <HoverCard view={view} />}
+          {view && <AllHidden view={view} />}
           {view && <Trouble trouble={view.trouble} />}
         </div>
       </div>
@@ -288,6 +289,12 @@ export function Timeline(props: Props) {
       {dialog === "colors" && <ColorsDialog profile={profile} onClose={close} />}
     </section>
   );
+}
+
+function AllHidden({ view }: { view: TimelineView }) {
+  const { pinned, rest } = useStore(view.layout);
+  if (pinned.length + rest.length > 0) return null;
+  return <p class="muted all-hidden">No track is shown. “Tracks” above shows them again.</p>;
 }
 
 interface ScrollerProps {

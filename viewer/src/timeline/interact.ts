@@ -1,5 +1,6 @@
 // Pointer, wheel and keys on the timeline.
 
+import { MAX_ANNOTATIONS } from "../state/annotation_merge";
 import { hitAt, refOf, snapped } from "./hit";
 import { panned, span, zoomed } from "./scale";
 import { AXIS_HEIGHT, headHeight, placedRows, timeOf } from "./scene";
@@ -72,6 +73,13 @@ export function attach(
     if (mode === "axis") canvas.style.cursor = "grabbing";
   }
 
+  /** Where a mark that is set or let go here stands: at an edge nearby, and inside the profile. */
+  function markAt(x: number, y: number): { time: number; snapped: boolean } {
+    const { time, snapped: is } = snapped(scene, view.data, x, y);
+    const { from, to } = profile.extent;
+    return { time: Math.min(Math.max(time, from), to), snapped: is };
+  }
+
   function dragTo(now: Drag, x: number, y: number): void {
     const moved = Math.abs(x - now.x0) > DRAG_AFTER || Math.abs(y - now.y0) > DRAG_AFTER;
     if (now.mode === "click" && moved) now.mode = "pan";
@@ -92,7 +100,7 @@ export function attach(
       }
       case "annotation": {
         if (!moved && view.gesture.annotation === null) break;
-        const to = snapped(scene, view.data, x, y);
+        const to = markAt(x, y);
         view.annotations.change(now.annotation!, { ts: to.time });
         view.setGesture({ ...NO_GESTURE, annotation: now.annotation });
         view.setHover({ x, y, time: to.time, snapped: to.snapped, hit: null, band: null });
@@ -168,7 +176,8 @@ export function attach(
     event.preventDefault();
     const { x, y } = place(event, canvas);
     if (view.annotationAt(x) !== null) return;
-    view.annotations.add(snapped(scene, view.data, x, y).time);
+    if (!view.annotations.add(markAt(x, y).time))
+      view.trouble.set(`A profile has at most ${MAX_ANNOTATIONS} annotations.`);
   }
 
   function double(event: MouseEvent): void {

@@ -150,9 +150,14 @@ export function defaultHeight(track: Track): number {
   return 20;
 }
 
-export function layoutRows(tracks: Track[], settings: Settings, prefs: TrackPrefs): Rows {
+/** Pinned tracks take at most `room` pixels: what does not fit stands with the others, which have to be reached too. */
+export function layoutRows(
+  tracks: Track[],
+  settings: Settings,
+  prefs: TrackPrefs,
+  room = Number.POSITIVE_INFINITY,
+): Rows {
   const wanted = arranged(tracks, prefs.order).filter((track) => matches(track, settings) && !isHidden(track, prefs));
-  const isPinned = new Set(prefs.pinned);
   const pinnedTracks = prefs.pinned.flatMap((id) => wanted.find((track) => track.id === id) ?? []);
   const place = (list: Track[]) => {
     let y = 0;
@@ -166,7 +171,10 @@ export function layoutRows(tracks: Track[], settings: Settings, prefs: TrackPref
     });
     return { rows, height: y };
   };
-  const pinned = place(pinnedTracks);
-  const rest = place(wanted.filter((track) => !isPinned.has(track.id)));
-  return { pinned: pinned.rows, rest: rest.rows, pinnedHeight: pinned.height, restHeight: rest.height };
+  const placed = place(pinnedTracks);
+  const pinned = placed.rows.filter(({ y, height }) => y + height <= room);
+  const isPinned = new Set(pinned.map(({ track }) => track));
+  const rest = place(wanted.filter((track) => !isPinned.has(track)));
+  const last = pinned[pinned.length - 1];
+  return { pinned, rest: rest.rows, pinnedHeight: last ? last.y + last.height : 0, restHeight: rest.height };
 }

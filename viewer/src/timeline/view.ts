@@ -25,6 +25,9 @@ export interface Layers {
 /** So long an answer waits for the others of the same view, so that they come in one frame. */
 const HOLD_MS = 80;
 
+/** Of the room for tracks, pinned ones take this share at most. */
+const PINNED_SHARE = 0.7;
+
 export interface Hover {
   /** Where the pointer is, from the canvas's corner. */
   x: number;
@@ -115,7 +118,9 @@ export class TimelineView {
   }
 
   resize(width: number, height: number, ratio: number): void {
+    const other = height !== this.scene.height;
     Object.assign(this.scene, { width, height, ratio });
+    if (other) this.arrange();
     this.ask();
     this.redraw("frame", "overlay", "pointer");
   }
@@ -167,9 +172,10 @@ export class TimelineView {
   private arrange(): void {
     const { profile, scene } = this;
     const settings = profile.settings.value;
-    scene.rows = layoutRows(profile.overview.tracks, settings, profile.prefs.value);
     const bands = profile.bands.value;
     scene.lanes = settings.bands && bands ? bandLanes(bands, profile.overview.cores.length) : [];
+    const room = Math.max((scene.height - headHeight(scene)) * PINNED_SHARE, 0);
+    scene.rows = layoutRows(profile.overview.tracks, settings, profile.prefs.value, room);
     const shown = [...scene.rows.pinned, ...scene.rows.rest].map((row) => row.track);
     this.data.configure(
       shown.filter((track) => track.absent === null),

@@ -23,6 +23,8 @@ function between(a: Annotation, b: Annotation): Range {
 
 function Row({ profile, annotations, annotation, list, zoomed, onZoom }: RowProps) {
   const other = versusOf(list, annotation);
+  // A choice of hundreds in each of hundreds of rows would take seconds: it is made where it is looked at.
+  const [choosing, setChoosing] = useState(false);
   const show = () => profile.jump(around(annotation.ts, annotation.ts, profile.extent));
   return (
     <tr>
@@ -55,6 +57,8 @@ function Row({ profile, annotations, annotation, list, zoomed, onZoom }: RowProp
         <select
           aria-label={`Diff vs of ${annotation.name}`}
           value={annotation.versus === null ? "" : String(annotation.versus)}
+          onPointerDown={() => setChoosing(true)}
+          onFocus={() => setChoosing(true)}
           onChange={(event) => {
             const { value } = event.currentTarget;
             annotations.change(annotation.id, { versus: value === "" ? null : Number(value) });
@@ -62,7 +66,7 @@ function Row({ profile, annotations, annotation, list, zoomed, onZoom }: RowProp
         >
           <option value="">the one before</option>
           {list
-            .filter((a) => a.id !== annotation.id)
+            .filter((a) => a.id !== annotation.id && (choosing || a.id === annotation.versus))
             .map((a) => (
               <option key={a.id} value={String(a.id)}>
                 {a.name}
@@ -91,14 +95,24 @@ function Between({ profile, range }: { profile: WidgetProps["profile"]; range: R
   return state.value ? <Report value={state.value} /> : <p class="muted">Loading…</p>;
 }
 
-function useFile(annotations: WidgetProps["annotations"]) {
+/** Whether what is there may go, where that is not clear. */
+function mayReplace(profile: string, before: Annotation[], file: { profile: string; list: Annotation[] }): boolean {
+  const foreign = file.profile !== profile;
+  if (before.length === 0 && !foreign) return true;
+  const of = foreign ? ` of another profile, ${file.profile || "which is not named"}` : "";
+  const what = before.length > 0 ? `Replace ${before.length} annotations by` : "Load";
+  return window.confirm(`${what} ${file.list.length}${of}?`);
+}
+
+function useFile({ profile, annotations }: WidgetProps) {
   const [error, setError] = useState<string | null>(null);
   const input = useRef<HTMLInputElement>(null);
   const load = async () => {
     const file = input.current?.files?.[0];
     if (!file) return;
     try {
-      annotations.replace(readAnnotations(await file.text()));
+      const read = readAnnotations(await file.text());
+      if (mayReplace(profile.name, annotations.list.value, read)) annotations.replace(read.list);
       setError(null);
     } catch (reason) {
       setError(messageOf(reason));
@@ -111,7 +125,7 @@ function useFile(annotations: WidgetProps["annotations"]) {
 export function AnnotationsWidget({ profile, annotations }: WidgetProps) {
   const list = useStore(annotations.list);
   const [zoom, setZoom] = useState<number | null>(null);
-  const file = useFile(annotations);
+  const file = useFile({ profile, annotations });
   const sorted = [...list].sort((a, b) => a.ts - b.ts);
   const current = list.find((a) => a.id === zoom);
   const other = current ? versusOf(list, current) : null;

@@ -1,7 +1,7 @@
 // Summaries of the whole profile, of what the timeline shows, and of a box.
 
 import { useEffect, useState } from "preact/hooks";
-import { ApiError, Latest } from "../../api/client";
+import { Latest } from "../../api/client";
 import type { Range } from "../../api/types";
 import type { Profile } from "../../state/profile";
 import { type Loaded, messageOf, nothing, type Store, useStore } from "../../state/store";
@@ -12,10 +12,6 @@ import { Sections } from "./Sections";
 /** A zoom in progress asks once, when it rests: longer than between two turns of a wheel, which the answer would slow down. */
 const VIEW_REST_MS = 350;
 const REST_MS = 180;
-
-function reason(error: unknown): string {
-  return error instanceof ApiError && error.status === 404 ? "This server makes no summaries." : messageOf(error);
-}
 
 interface SummaryState extends Loaded<Record<string, unknown>> {
   /** What it is the summary of, and the time of that. */
@@ -68,7 +64,7 @@ export function useSummary(
       latest
         .run((signal) => profile.api.summary(range, tracks, signal))
         .then((value) => value && setState({ value, busy: false, error: null, key, range }))
-        .catch((error: unknown) => setState({ value: null, busy: false, error: reason(error), key, range }));
+        .catch((error: unknown) => setState({ value: null, busy: false, error: messageOf(error), key, range }));
     const timer = setTimeout(ask, turn > 0 ? 0 : REST_MS);
     return () => {
       clearTimeout(timer);
@@ -91,7 +87,7 @@ function Body({ state }: { state: SummaryState }) {
 function RangeLine({ range }: { range: Range }) {
   return (
     <p class="muted range-line">
-      {exactText(range.from)} – {exactText(range.to)} ({timeText(range.to - range.from)})
+      {exactText(Math.floor(range.from))} – {exactText(Math.ceil(range.to))} ({timeText(range.to - range.from)})
     </p>
   );
 }
