@@ -400,6 +400,15 @@ def test_back_returns_to_where_one_jumped_from(viewer, tables):
     viewer.page.wait_for_function(is_at, arg=list(second))
 
 
+def test_what_the_pipeline_warned_of_is_told(viewer, tables):
+    told = tables("lossy", "select category, message from Warning")
+    assert len(told) > 0
+    viewer.open("lossy")
+    viewer.page.get_by_role("button", name=f"{len(told)} warning").click()
+    shown = viewer.page.locator(".missing li").all_inner_texts()
+    assert sorted(shown) == sorted(f"{row['category']} {row['message']}" for row in told)
+
+
 def test_dark_and_light(viewer):
     viewer.open("attention")
     ground = "getComputedStyle(document.body).backgroundColor"

@@ -32,6 +32,8 @@ export interface Overview {
   operators: string[];
   missing: { what: string; why: string }[];
   warnings: number;
+  /** The first of them. */
+  notes: { category: string; message: string }[];
   settings?: Record<string, unknown>;
   summary?: Record<string, unknown>;
 }

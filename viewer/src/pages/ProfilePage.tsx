@@ -181,6 +181,28 @@ function Missing({ profile }: { profile: Profile }) {
   );
 }
 
+/** What the pipeline had to say of this profile: a NEFF that does not fit, figures that are lower bounds. */
+function Notes({ profile }: { profile: Profile }) {
+  const { warnings, notes } = profile.overview;
+  if (warnings === 0) return null;
+  return (
+    <Menu label={warnings === 1 ? "1 warning" : `${groupDigits(warnings)} warnings`} tone="amber">
+      <ul class="missing">
+        {notes.map(({ category, message }, i) => (
+          <li key={i}>
+            <strong>{category}</strong> {message}
+          </li>
+        ))}
+        {notes.length < warnings && (
+          <li class="muted">
+            The first {notes.length} of them; <a href={sqlAddress(profile.name, "select * from Warning")}>all in SQL</a>
+          </li>
+        )}
+      </ul>
+    </Menu>
+  );
+}
+
 function Bar({ open, layouts }: { open: Open; layouts: Layouts }) {
   const { profile } = open;
   const [copied, setCopied] = useState(false);
@@ -195,6 +217,7 @@ function Bar({ open, layouts }: { open: Open; layouts: Layouts }) {
     <TopBar title={profile.name} about={<span class="muted">{about}</span>}>
       <a href={summaryAddress(profile.name)}>Summary</a>
       <a href={sqlAddress(profile.name)}>SQL</a>
+      <Notes profile={profile} />
       <Missing profile={profile} />
       <Menu label="Add Widget">
         {WIDGETS.map((kind) => (

@@ -1,8 +1,15 @@
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
+interface Props {
+  label: string;
+  title?: string;
+  tone?: "amber";
+  children: ComponentChildren;
+}
+
 /** A button with a list below it, which closes after a choice, with Escape, and when the focus or a click goes elsewhere. */
-export function Menu({ label, title, children }: { label: string; title?: string; children: ComponentChildren }) {
+export function Menu({ label, title, tone, children }: Props) {
   const [open, setOpen] = useState(false);
   const root = useRef<HTMLDivElement>(null);
   // With the list, not after it: Escape may come at once.
@@ -31,6 +38,7 @@ export function Menu({ label, title, children }: { label: string; title?: string
     <div ref={root} class="menu">
       <button
         type="button"
+        class={tone ? `tone-${tone}` : ""}
         aria-haspopup="menu"
         aria-expanded={open}
         aria-label={title}
