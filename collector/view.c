@@ -23,6 +23,7 @@
 #include "collector/api_upload.h"
 #include "collector/json_text.h"
 #include "collector/page_files.h"
+#include "collector/query/query_files.h"
 #include "collector/source_root.h"
 
 struct args {
@@ -152,10 +153,10 @@ static bool has_tables(const char *dir)
 {
     DIR *d = opendir(dir);
     bool found = false;
-    for (const struct dirent *e; d && !found && (e = readdir(d));) {
-        size_t n = strlen(e->d_name);
-        found = n > 8 && !strcmp(e->d_name + n - 8, ".parquet");
-    }
+    const char *table;
+    size_t n;
+    for (const struct dirent *e; d && !found && (e = readdir(d));)
+        found = query_files_is_table(e->d_name, &table, &n);
     if (d)
         (void)closedir(d);
     return found;

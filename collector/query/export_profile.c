@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
-#include "collector/query/query_views.h"
+#include "collector/query/query_files.h"
 #include "formats/schema/schema.h"
 
 #define SQL_MAX (1u << 20)
@@ -45,9 +45,10 @@ bool export_profile_has(const struct export_profile *p, const char *table)
 {
     DIR *dir = opendir(p->dir);
     bool found = false;
+    const char *name;
     size_t n;
     for (const struct dirent *e; dir && !found && (e = readdir(dir));)
-        found = query_views_is_table(e->d_name, &n) && n == strlen(table) && !memcmp(e->d_name, table, n);
+        found = query_files_is_table(e->d_name, &name, &n) && n == strlen(table) && !memcmp(name, table, n);
     if (dir)
         (void)closedir(dir);
     return found;
@@ -68,10 +69,11 @@ struct names {
 static void add_name(struct names *names, const char *file, bool (*is_shown)(const char *table))
 {
     char name[EXPORT_NAME_MAX];
+    const char *table;
     size_t n;
-    if (!query_views_is_table(file, &n) || n >= sizeof name || names->count == EXPORT_TABLES_MAX)
+    if (!query_files_is_table(file, &table, &n) || n >= sizeof name || names->count == EXPORT_TABLES_MAX)
         return;
-    (void)snprintf(name, sizeof name, "%.*s", (int)n, file);
+    (void)snprintf(name, sizeof name, "%.*s", (int)n, table);
     for (size_t i = 0; i < names->count; i++)
         if (!strcmp(names->list[i], name))
             return;

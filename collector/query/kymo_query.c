@@ -8,6 +8,7 @@
 #include "base/options.h"
 #include "base/sandbox.h"
 #include "collector/query/query_db.h"
+#include "collector/query/query_files.h"
 #include "collector/query/query_print.h"
 #include "collector/query/query_verify.h"
 #include "collector/query/serve.h"
@@ -66,7 +67,9 @@ static const struct kymo_options spec = {
 
 static int report(const struct kymo_err *err)
 {
-    (void)fprintf(stderr, "kymo-query: %s\n", err->text);
+    struct kymo_err told = *err;
+    query_files_hide_places(told.text);
+    (void)fprintf(stderr, "kymo-query: %s\n", told.text);
     return 1;
 }
 

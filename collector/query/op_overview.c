@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "collector/json_text.h"
 #include "collector/query/op_common.h"
+#include "collector/query/query_files.h"
 #include "collector/query/query_views.h"
 #include "collector/query/serve_ops.h"
 #include "collector/query/serve_series.h"
@@ -131,26 +132,50 @@ static int make_tracks(struct serve_request *q, json_t **ret, struct kymo_err *e
 static int add_rows(void *ctx, const struct sql_cell *c, struct kymo_err *err)
 {
     char *path KYMO_FREE = kymo_strndup(c[0].text, c[0].len);
-    const char *file = path ? strrchr(path, '/') : NULL;
+    const char *file = path ? strrchr(path, '/') : NULL, *table;
     size_t n;
     if (!path)
         return kymo_err_set(err, -ENOMEM, "no memory for a table");
-    if (!file || !query_views_is_table(file + 1, &n))
+    if (!file || !query_files_is_table(file + 1, &table, &n))
         return 0;
-    json_t *rows = json_object_getn(ctx, file + 1, n);
+    json_t *rows = json_object_getn(ctx, table, n);
     if (rows)
         (void)json_integer_set(rows, json_integer_value(rows) + c[1].i);
     return 0;
 }
 
-/* By the files' ends alone. One that is no Parquet, or cannot be read, fails all. */
+/* The files of tables that can be read, as a list of DuckDB's. */
+static int list_files(const struct query_files *files, const char *place, json_t *tables, struct kymo_buf *b)
+{
+    int r = kymo_buf_printf(b, "SELECT file_name, num_rows::BIGINT FROM parquet_file_metadata([");
+    const char *comma = "";
+    for (size_t i = 0; i < files->n && r == 0; i++) {
+        const struct query_file *f = &files->items[i];
+        if (!json_object_getn(tables, f->table, f->n))
+            continue;
+        r = kymo_buf_printf(b, "%s'%s/%s'", comma, place, f->name);
+        comma = ", ";
+    }
+    return r < 0 ? r : kymo_buf_printf(b, "])");
+}
+
+/* By the files' ends alone. */
 static int count_by_ends(struct serve_request *q, json_t *tables, struct kymo_err *err)
 {
-    char text[160];
-    (void)snprintf(text, sizeof text,
-                   "SELECT file_name, num_rows::BIGINT FROM parquet_file_metadata('/proc/self/fd/%d/*.parquet')",
-                   query_db_place(serve_dir_of(q)->db, 0));
-    return sql_run(serve_sql_of(q), text, NULL, 0, add_rows, tables, err);
+    char place[32];
+    struct query_files files;
+    struct kymo_buf b;
+    (void)snprintf(place, sizeof place, "/proc/self/fd/%d", query_db_place(serve_dir_of(q)->db, 0));
+    int r = json_object_size(tables) ? query_files_list(place, &files, err) : -ENODATA;
+    if (r < 0)
+        return r;
+    kymo_buf_init(&b, SQL_MAX);
+    r = list_files(&files, place, tables, &b);
+    if (r == 0)
+        r = sql_run(serve_sql_of(q), (const char *)b.data, NULL, 0, add_rows, tables, err);
+    kymo_buf_done(&b);
+    query_files_done(&files);
+    return r;
 }
 
 static int count_by_table(struct serve_request *q, json_t **ret, struct kymo_err *err)
@@ -220,6 +245,14 @@ static void miss(json_t *list, const char *what, const char *why)
     (void)json_array_append_new(list, json_pack("{s:s, s:s}", "what", what, "why", why));
 }
 
+static const char *why_bad(const struct query_bad_tables *bad, const char *table)
+{
+    for (size_t i = 0; i < bad->n; i++)
+        if (!strcmp(bad->items[i].table, table))
+            return bad->items[i].why;
+    return NULL;
+}
+
 static json_t *make_missing(const struct serve_dir *d)
 {
     static const struct {
@@ -235,10 +268,15 @@ static json_t *make_missing(const struct serve_dir *d)
         {KYMO_T_LOSS_LEDGER, "losses", "There is no table LossLedger: nobody counted what was lost."},
         {KYMO_T_TIMELINE_WARNING, "bands", "There is no table TimelineWarning; kymo process makes it."},
     };
+    const struct query_bad_tables *bad = query_db_bad(d->db);
     json_t *list = json_array();
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    for (size_t i = 0; i < bad->n; i++)
+        miss(list, bad->items[i].table, bad->items[i].why);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *why = why_bad(bad, kymo_schema_table(rows[i].table)->name);
         if (!d->has_table[rows[i].table])
-            miss(list, rows[i].what, rows[i].why);
+            miss(list, rows[i].what, why ? why : rows[i].why);
+    }
     if (!d->has_split)
         miss(list, "split", "Instruction has no column executed_by: sequencer and compute side cannot be told apart.");
     return list;

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "collector/json_text.h"
 #include "collector/query/query_rows.h"
+#include "collector/query/query_views.h"
 #include "collector/query/serve_ops.h"
 
 #define ROWS_MAX 10000
@@ -170,7 +171,8 @@ static bool is_about_tables(const char *sql)
 /* sql: only the tables that it names; NULL: all. */
 static int open_tables(const json_t *dirs, const char *sql, struct query_db **ret, struct kymo_err *err)
 {
-    const struct query_limits limits = {.memory_bytes = MEMORY, .threads = THREADS, .timeout_ms = TIMEOUT_MS};
+    const struct query_limits limits = {
+        .memory_bytes = MEMORY, .threads = THREADS, .timeout_ms = TIMEOUT_MS, .skip_bad = true};
     const char *paths[QUERY_DIRS_MAX];
     size_t n = json_array_size(dirs);
     if (n == 0 || n > QUERY_DIRS_MAX)
@@ -179,6 +181,18 @@ static int open_tables(const json_t *dirs, const char *sql, struct query_db **re
         if (!(paths[i] = json_string_value(json_array_get(dirs, i))) || *paths[i] != '/')
             return kymo_err_set(err, -EINVAL, "dirs has something that is no path");
     return query_db_open_many(paths, n, sql, &limits, ret, err);
+}
+
+/* A table that was left out is one that does not exist to DuckDB. */
+static int say_why(const struct query_db *db, int code, struct kymo_err *err)
+{
+    const struct query_bad_tables *bad = query_db_bad(db);
+    for (size_t i = 0; i < bad->n; i++) {
+        char *text KYMO_FREE = kymo_asprintf("Table with name %s does not exist", bad->items[i].table);
+        if (text && strcasestr(err->text, text))
+            return kymo_err_set(err, code, "%s", bad->items[i].why);
+    }
+    return code;
 }
 
 static int run_on(struct serve_request *q, const json_t *dirs, const char *named, struct answer *a,
@@ -192,7 +206,7 @@ static int run_on(struct serve_request *q, const json_t *dirs, const char *named
         r = run(db, serve_question_text(serve_question_of(q), "sql"), a, err);
     if (db)
         serve_own_db_done(q);
-    return r;
+    return r < 0 && db ? say_why(db, r, err) : r;
 }
 
 /* A table may be named in ways that its text does not show; then all are opened, and the error is about all. */

@@ -1,29 +1,16 @@
 #include "collector/query/query_views.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "collector/query/query_files.h"
 #include "formats/schema/schema.h"
 
-#define SUFFIX ".parquet"
 #define SQL_MAX (64u << 20)
-
-struct table_file {
-    char *name;  /* of the file */
-    size_t stem; /* length of the table's name in it */
-    long part;   /* -1: not split */
-};
-
-struct file_list {
-    struct table_file *files;
-    size_t n, cap;
-};
+#define BAD_MAX QUERY_FILES_MAX
 
 int query_views_quote(struct kymo_buf *b, const char *text, char quote)
 {
@@ -33,96 +20,12 @@ int query_views_quote(struct kymo_buf *b, const char *text, char quote)
     return r < 0 ? r : kymo_buf_printf(b, "%c", quote);
 }
 
-/* Name.parquet or Name_<digits>.parquet; a glob would mix up DmaPacket and DmaPacketAggregated. */
-static bool parse_name(const char *name, size_t *ret_stem, long *ret_part)
-{
-    size_t n = strlen(name), suffix = strlen(SUFFIX);
-    if (n <= suffix || strcmp(name + n - suffix, SUFFIX) != 0)
-        return false;
-    size_t stem = n - suffix, digits = stem;
-    while (digits > 0 && isdigit((unsigned char)name[digits - 1]))
-        digits--;
-    *ret_part = -1;
-    if (digits < stem && stem - digits < 10 && digits > 1 && name[digits - 1] == '_') {
-        *ret_part = strtol(name + digits, NULL, 10);
-        stem = digits - 1;
-    }
-    for (size_t i = 0; i < stem; i++)
-        if (!isalnum((unsigned char)name[i]) && name[i] != '_')
-            return false;
-    *ret_stem = stem;
-    return true;
-}
-
-bool query_views_is_table(const char *file, size_t *ret_len)
-{
-    long part;
-    return parse_name(file, ret_len, &part);
-}
-
-static int add_file(struct file_list *list, const char *name, struct kymo_err *err)
-{
-    struct table_file f;
-    if (!parse_name(name, &f.stem, &f.part))
-        return 0;
-    void *p = list->files;
-    int r = kymo_grow(&p, &list->cap, list->n + 1, QUERY_FILES_MAX, sizeof *list->files);
-    if (r < 0)
-        return kymo_err_set(err, r, "more than %d table files", QUERY_FILES_MAX);
-    list->files = p;
-    f.name = kymo_strdup(name);
-    if (!f.name)
-        return kymo_err_set(err, -ENOMEM, "out of memory");
-    list->files[list->n++] = f;
-    return 0;
-}
-
-static int by_table_and_part(const void *a, const void *b)
-{
-    const struct table_file *x = a, *y = b;
-    size_t n = x->stem < y->stem ? x->stem : y->stem;
-    int c = memcmp(x->name, y->name, n);
-    if (c == 0 && x->stem != y->stem)
-        c = x->stem < y->stem ? -1 : 1;
-    return c ? c : (x->part > y->part) - (x->part < y->part);
-}
-
-static int list_files(const char *dir, struct file_list *list, struct kymo_err *err)
-{
-    DIR *d = opendir(dir);
-    if (!d) {
-        int code = -errno;
-        return kymo_err_set(err, code, "%s: cannot list: %s", dir, strerror(-code));
-    }
-    int r = 0;
-    for (const struct dirent *e; r == 0 && (e = readdir(d));)
-        r = add_file(list, e->d_name, err);
-    (void)closedir(d);
-    if (r == 0 && list->n == 0)
-        r = kymo_err_set(err, -ENOENT, "%s: no table (NAME.parquet) in this directory", dir);
-    if (r == 0)
-        qsort(list->files, list->n, sizeof *list->files, by_table_and_part);
-    return r;
-}
-
-static void free_files(struct file_list *list)
-{
-    for (size_t i = 0; i < list->n; i++)
-        kymo_free(list->files[i].name);
-    kymo_free(list->files);
-}
-
-static bool same_table(const struct table_file *a, const struct table_file *b)
-{
-    return a->stem == b->stem && !memcmp(a->name, b->name, a->stem);
-}
-
 /* CREATE VIEW "Name" over files [first, end), all of one table. */
-static int view_of_files(struct kymo_buf *b, const char *dir, const struct table_file *first,
-                         const struct table_file *end)
+static int view_of_files(struct kymo_buf *b, const char *dir, const struct query_file *first,
+                         const struct query_file *end)
 {
-    int r = kymo_buf_printf(b, "CREATE VIEW \"%.*s\" AS SELECT * FROM read_parquet([", (int)first->stem, first->name);
-    for (const struct table_file *f = first; f < end && r == 0; f++) {
+    int r = kymo_buf_printf(b, "CREATE VIEW \"%.*s\" AS SELECT * FROM read_parquet([", (int)first->n, first->table);
+    for (const struct query_file *f = first; f < end && r == 0; f++) {
         char *path KYMO_FREE = kymo_asprintf("%s/%s", dir, f->name);
         if (!path)
             return -ENOMEM;
@@ -158,7 +61,7 @@ const char *query_views_type(enum kymo_type type)
     }
 }
 
-static int view_of_nothing(struct kymo_buf *b, const struct kymo_table *table)
+int query_views_nothing(struct kymo_buf *b, const struct kymo_table *table)
 {
     int r = kymo_buf_printf(b, "CREATE VIEW \"%s\" AS SELECT ", table->name);
     for (size_t i = 0; i < table->column_count && r == 0; i++)
@@ -167,11 +70,11 @@ static int view_of_nothing(struct kymo_buf *b, const struct kymo_table *table)
     return r < 0 ? r : kymo_buf_printf(b, " WHERE false");
 }
 
-static bool has_table(const struct file_list *list, const char *name)
+static bool has_table(const struct query_files *list, const char *name)
 {
-    size_t n = strlen(name);
+    const struct query_file wanted = {.table = name, .n = strlen(name)};
     for (size_t i = 0; i < list->n; i++)
-        if (list->files[i].stem == n && !memcmp(list->files[i].name, name, n))
+        if (query_files_same_table(&list->items[i], &wanted))
             return true;
     return false;
 }
@@ -185,41 +88,111 @@ static bool is_named(const char *text, const char *name, size_t n)
     return !text;
 }
 
-static int make_views(const char *dir, const struct file_list *list, const char *named, struct kymo_buf *sql,
-                      int (*run)(void *ctx, const char *sql, struct kymo_err *err), void *ctx, struct kymo_err *err)
+struct maker {
+    const char *dir, *named;
+    struct query_files files;
+    struct kymo_buf sql;
+    struct query_bad_tables *bad;
+    int (*run)(void *ctx, const char *sql, struct kymo_err *err);
+    void *ctx;
+};
+
+/* What DuckDB says of a file that it cannot read, in a line. */
+static void make_line(const char *file, struct kymo_err *why)
+{
+    char text[sizeof why->text];
+    size_t n = strcspn(why->text, "\n");
+    memcpy(text, why->text, n);
+    text[n] = '\0';
+    query_files_hide_places(text);
+    (void)kymo_err_set(why, -EBADMSG, "%s: cannot be read: %s", file, text);
+}
+
+/* Of the kind that another try does not mend: -EBADMSG. */
+static bool is_bad(int code)
+{
+    return code == -EBADMSG || code == -ENOENT || code == -EACCES || code == -ELOOP || code == -EIO;
+}
+
+static int make_view(struct maker *m, size_t begin, size_t end, struct kymo_err *err)
 {
     int r = 0;
+    for (size_t i = begin; i < end && r == 0; i++)
+        r = query_files_check(m->dir, m->files.items[i].name, err);
+    if (r < 0)
+        return r;
+    kymo_buf_reset(&m->sql);
+    r = view_of_files(&m->sql, m->dir, &m->files.items[begin], &m->files.items[end]);
+    if (r < 0)
+        return kymo_err_set(err, r, "%s: the statement for a table is too long", m->dir);
+    r = m->run(m->ctx, (const char *)m->sql.data, err);
+    if (r != -EINVAL)
+        return r;
+    make_line(m->files.items[begin].name, err);
+    return -EBADMSG;
+}
+
+/* The table is left out if that is wanted. */
+static int keep_bad(struct maker *m, const struct query_file *f, const struct kymo_err *why, struct kymo_err *err)
+{
+    if (!m->bad || !is_bad(why->code))
+        return kymo_err_set(err, why->code, "%s", why->text);
+    void *p = m->bad->items;
+    int r = kymo_grow(&p, &m->bad->cap, m->bad->n + 1, BAD_MAX, sizeof *m->bad->items);
+    if (r < 0)
+        return kymo_err_set(err, r, "more than %d tables that cannot be read", BAD_MAX);
+    m->bad->items = p;
+    const struct query_bad_table b = {kymo_strndup(f->table, f->n), kymo_strdup(why->text)};
+    m->bad->items[m->bad->n++] = b;
+    return b.table && b.why ? 0 : kymo_err_set(err, -ENOMEM, "out of memory");
+}
+
+static int make_views(struct maker *m, struct kymo_err *err)
+{
+    const struct query_files *list = &m->files;
+    int r = 0;
     for (size_t i = 0, end; i < list->n && r == 0; i = end) {
-        for (end = i + 1; end < list->n && same_table(&list->files[i], &list->files[end]);)
+        struct kymo_err why = {0};
+        for (end = i + 1; end < list->n && query_files_same_table(&list->items[i], &list->items[end]);)
             end++;
-        if (!is_named(named, list->files[i].name, list->files[i].stem))
+        if (!is_named(m->named, list->items[i].table, list->items[i].n))
             continue;
-        kymo_buf_reset(sql);
-        r = view_of_files(sql, dir, &list->files[i], &list->files[end]);
-        r = r < 0 ? kymo_err_set(err, r, "%s: the statement for a table is too long", dir)
-                  : run(ctx, (const char *)sql->data, err);
+        if (make_view(m, i, end, &why) < 0)
+            r = keep_bad(m, &list->items[i], &why, err);
     }
     for (int t = 0; t < KYMO_T_MAX && r == 0; t++) {
         const struct kymo_table *table = kymo_schema_table((enum kymo_table_id)t);
-        if (has_table(list, table->name) || !is_named(named, table->name, strlen(table->name)))
+        if (has_table(list, table->name) || !is_named(m->named, table->name, strlen(table->name)))
             continue;
-        kymo_buf_reset(sql);
-        r = view_of_nothing(sql, table);
-        r = r < 0 ? kymo_err_set(err, r, "out of memory") : run(ctx, (const char *)sql->data, err);
+        kymo_buf_reset(&m->sql);
+        r = query_views_nothing(&m->sql, table);
+        r = r < 0 ? kymo_err_set(err, r, "out of memory") : m->run(m->ctx, (const char *)m->sql.data, err);
     }
     return r;
 }
 
-int query_views_each(const char *dir, const char *named, int (*run)(void *ctx, const char *sql, struct kymo_err *err),
-                     void *ctx, struct kymo_err *err)
+int query_views_each(const char *dir, const char *named, struct query_bad_tables *bad,
+                     int (*run)(void *ctx, const char *sql, struct kymo_err *err), void *ctx, struct kymo_err *err)
 {
-    struct file_list list = {0};
-    struct kymo_buf sql;
-    kymo_buf_init(&sql, SQL_MAX);
-    int r = list_files(dir, &list, err);
-    if (r == 0)
-        r = make_views(dir, &list, named, &sql, run, ctx, err);
-    kymo_buf_done(&sql);
-    free_files(&list);
+    struct maker m = {.dir = dir, .named = named, .bad = bad, .run = run, .ctx = ctx};
+    int r = query_files_list(dir, &m.files, err);
+    if (r == 0 && m.files.n == 0)
+        r = kymo_err_set(err, -ENOENT, "%s: no table (NAME.parquet) in this directory", dir);
+    if (r < 0)
+        return r;
+    kymo_buf_init(&m.sql, SQL_MAX);
+    r = make_views(&m, err);
+    kymo_buf_done(&m.sql);
+    query_files_done(&m.files);
     return r;
+}
+
+void query_views_bad_done(struct query_bad_tables *bad)
+{
+    for (size_t i = 0; i < bad->n; i++) {
+        kymo_free(bad->items[i].table);
+        kymo_free(bad->items[i].why);
+    }
+    kymo_free(bad->items);
+    *bad = (struct query_bad_tables){0};
 }

@@ -9,18 +9,27 @@
 #include "base/err.h"
 #include "formats/schema/schema.h"
 
-#define QUERY_FILES_MAX 65536
+/* A table that cannot be read, and a line that says of which file, and why. */
+struct query_bad_table {
+    char *table, *why;
+};
+struct query_bad_tables {
+    struct query_bad_table *items;
+    size_t n, cap;
+};
 
 /*
- * Calls run with one CREATE VIEW statement per table found in dir (Name.parquet, Name_0.parquet ...), then per table of
- * the schema that has no file. -ENOENT when dir holds no table at all. named: only tables whose names stand in it;
- * NULL: all.
+ * Calls run with one CREATE VIEW statement per table found in dir (query_files.h), then per table of the schema that
+ * has no file. -ENOENT when dir holds no table at all. named: only tables whose names stand in it; NULL: all. bad:
+ * takes tables that cannot be read, of which no view is made then; NULL: they are an error.
  */
-int query_views_each(const char *dir, const char *named, int (*run)(void *ctx, const char *sql, struct kymo_err *err),
-                     void *ctx, struct kymo_err *err) KYMO_MUST_CHECK;
+int query_views_each(const char *dir, const char *named, struct query_bad_tables *bad,
+                     int (*run)(void *ctx, const char *sql, struct kymo_err *err), void *ctx,
+                     struct kymo_err *err) KYMO_MUST_CHECK;
+void query_views_bad_done(struct query_bad_tables *bad);
 
-/* True: a file of a table (Name.parquet, Name_0.parquet ...); *ret_len: of the table's name in it. */
-bool query_views_is_table(const char *file, size_t *ret_len);
+/* Appends the statement for a view of a table of the schema without rows. */
+int query_views_nothing(struct kymo_buf *b, const struct kymo_table *table) KYMO_MUST_CHECK;
 
 /* Appends text in quotes, each quote inside doubled, and keeps the buffer NUL-terminated. */
 int query_views_quote(struct kymo_buf *b, const char *text, char quote) KYMO_MUST_CHECK;

@@ -183,10 +183,34 @@ static int find_sums(struct serve_dir *d, const struct sql *s, struct kymo_err *
     return d->own_levels ? sql_run(s, text, NULL, 0, keep_sums, d, err) : 0;
 }
 
+/* Tables that cannot be read are as those that are not there; without instructions there is nothing to show. */
+static int stand_in(const struct serve_dir *d, const struct sql *s, struct kymo_err *err)
+{
+    const struct query_bad_tables *bad = query_db_bad(d->db);
+    struct kymo_buf b;
+    int r = 0;
+    kymo_buf_init(&b, SQL_MAX);
+    for (size_t i = 0; i < bad->n && r == 0; i++) {
+        const struct kymo_table *table = kymo_schema_find(bad->items[i].table);
+        if (table == kymo_schema_table(KYMO_T_INSTRUCTION))
+            r = kymo_err_set(err, -EBADMSG, "%s", bad->items[i].why);
+        if (r < 0 || !table)
+            continue;
+        kymo_buf_reset(&b);
+        r = query_views_nothing(&b, table);
+        r = r < 0 ? kymo_err_set(err, r, "no memory for a view")
+                  : sql_run(s, (const char *)b.data, NULL, 0, NULL, NULL, err);
+    }
+    kymo_buf_done(&b);
+    return r;
+}
+
 static int prepare(struct serve_dir *d, const struct sql *s, struct kymo_err *err)
 {
     struct found f = {0};
-    int r = sql_run(s, "SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE schema_name = 'main'",
+    int r = stand_in(d, s, err);
+    if (r == 0)
+        r = sql_run(s, "SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE schema_name = 'main'",
                     NULL, 0, keep_column, &f, err);
     if (r == 0)
         r = shape_tables(s, &f, err);
@@ -250,7 +274,9 @@ int serve_dir_open(const char *path, const struct query_limits *limits, struct s
         return kymo_err_set(err, -ENOMEM, "no memory for a directory");
     (void)pthread_mutex_init(&d->lock, NULL);
     kymo_buf_init(&d->overview, SERVE_OVERVIEW_MAX);
-    int r = query_db_open(path, limits, &d->db, err);
+    struct query_limits own = *limits;
+    own.skip_bad = true;
+    int r = query_db_open(path, &own, &d->db, err);
     struct sql s = {0};
     if (r == 0)
         r = open_own(d, err);

@@ -168,7 +168,10 @@ int serve_dirs_get(struct serve_dirs *d, const char *path, struct serve_dir **re
         r = open_entry(d, path, &st, ret, &own);
     }
     (void)pthread_mutex_unlock(&d->lock);
-    return r < 0 ? kymo_err_set(err, r, "%s", own.text) : 0;
+    /* A text may have lines. */
+    if (r < 0 && err)
+        *err = own;
+    return r;
 }
 
 void serve_dirs_put(struct serve_dirs *d, struct serve_dir *dir)

@@ -1,12 +1,10 @@
 #include "collector/query/serve_own.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "collector/query/query_views.h"
 #include "collector/query/serve_own_edges.h"
 #include "collector/query/serve_own_events.h"
 #include "collector/query/serve_own_rows.h"
@@ -37,36 +35,36 @@ static const char *const level_columns[L_MAX] = {
     [L_OPERATOR] = "operator", [L_PCORE] = "pcore_idx",
 };
 
-size_t serve_own_parts(const char *place, const char *table)
-{
-    DIR *dir = opendir(place);
-    size_t n, parts = 0;
-    for (const struct dirent *e; dir && (e = readdir(dir));)
-        parts += query_views_is_table(e->d_name, &n) && n == strlen(table) && !memcmp(e->d_name, table, n);
-    if (dir)
-        (void)closedir(dir);
-    return parts;
-}
-
-int serve_own_open(struct serve_own *o, const char *place, struct kymo_err *err)
+static int open_events(struct serve_own *o, const struct query_files *files, const char *place, struct kymo_err *err)
 {
     int r = 0;
     for (size_t i = 0; i < SERVE_OWN_MAX && r == 0; i++) {
         const struct serve_own_source *s = serve_own_source_of((enum serve_own_table)i);
-        const char *table = i == SERVE_OWN_LEVELS ? "LevelOfDetail" : s->table;
-        char *path KYMO_FREE = kymo_asprintf("%s/%s.parquet", place, table);
+        char *path KYMO_FREE = NULL;
+        r = query_files_only(files, place, i == SERVE_OWN_LEVELS ? "LevelOfDetail" : s->table, &path, err);
         if (!path)
-            return kymo_err_set(err, -ENOMEM, "no memory for a table");
-        if (serve_own_parts(place, table) != 1)
             continue;
         r = i == SERVE_OWN_LEVELS ? table_file_open(path, level_columns, L_MAX, &o->files[i], NULL)
                                   : table_file_open(path, s->columns, s->n, &o->files[i], NULL);
         /* What is wrong with a file DuckDB says better, when it is asked for. */
         r = r == -ENOMEM ? kymo_err_set(err, r, "no memory for a table") : 0;
     }
+    return r;
+}
+
+int serve_own_open(struct serve_own *o, const char *place, struct kymo_err *err)
+{
+    struct query_files files;
+    int r = query_files_list(place, &files, err);
+    if (r < 0)
+        return r;
+    r = open_events(o, &files, place, err);
     if (r == 0)
-        r = serve_own_open_edges(o, place, err);
-    return r == 0 ? serve_own_open_samples(o, place, err) : r;
+        r = serve_own_open_edges(o, &files, place, err);
+    if (r == 0)
+        r = serve_own_open_samples(o, &files, place, err);
+    query_files_done(&files);
+    return r;
 }
 
 void serve_own_done(struct serve_own *o)

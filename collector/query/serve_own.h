@@ -5,6 +5,7 @@
 #ifndef KYMO_COLLECTOR_QUERY_SERVE_OWN_H
 #define KYMO_COLLECTOR_QUERY_SERVE_OWN_H
 
+#include "collector/query/query_files.h"
 #include "collector/query/serve_dir.h"
 #include "formats/parquet_read/table_reader.h"
 #include "formats/schema/schema.h"

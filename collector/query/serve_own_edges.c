@@ -26,15 +26,14 @@ struct serve_own_index {
     uint64_t *bits; /* group by group: side by side */
 };
 
-int serve_own_open_edges(struct serve_own *o, const char *place, struct kymo_err *err)
+int serve_own_open_edges(struct serve_own *o, const struct query_files *files, const char *place, struct kymo_err *err)
 {
-    char *path KYMO_FREE = kymo_asprintf("%s/Flow.parquet", place);
+    char *path KYMO_FREE = NULL;
+    int r = query_files_only(files, place, "Flow", &path, err);
     if (!path)
-        return kymo_err_set(err, -ENOMEM, "no memory for a table");
-    if (serve_own_parts(place, "Flow") != 1)
-        return 0;
+        return r;
     /* What is wrong with the file DuckDB says better. */
-    int r = table_file_open(path, columns, F_MAX, &o->flow, NULL);
+    r = table_file_open(path, columns, F_MAX, &o->flow, NULL);
     for (size_t i = 0; r == 0 && i < F_MAX; i++)
         if (o->flow->types[i] != (i == F_IN || i == F_OUT || i == F_GAP ? TABLE_I64 : TABLE_TEXT))
             r = -ENOTSUP;

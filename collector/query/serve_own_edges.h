@@ -20,7 +20,8 @@ int serve_own_edges(struct serve_dir *d, const char *table, int64_t id, const vo
                     int (*edge)(void *ctx, const struct serve_own_edge *e, struct kymo_err *err), void *ctx,
                     struct kymo_err *err) KYMO_MUST_CHECK;
 /* Part of serve_own: at its open and end. */
-int serve_own_open_edges(struct serve_own *o, const char *place, struct kymo_err *err) KYMO_MUST_CHECK;
+int serve_own_open_edges(struct serve_own *o, const struct query_files *files, const char *place,
+                         struct kymo_err *err) KYMO_MUST_CHECK;
 void serve_own_close_edges(struct serve_own *o);
 
 #endif

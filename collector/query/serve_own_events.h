@@ -17,10 +17,9 @@ struct serve_own_source {
 const struct serve_own_source *serve_own_source_of(enum serve_own_table table);
 /* By the schema: a file may lack a column. */
 bool serve_own_is_text(const struct serve_own_source *s, size_t column);
-/* In how many files a table is. */
-size_t serve_own_parts(const char *place, const char *table);
 /* Those of series. */
-int serve_own_open_samples(struct serve_own *o, const char *place, struct kymo_err *err) KYMO_MUST_CHECK;
+int serve_own_open_samples(struct serve_own *o, const struct query_files *files, const char *place,
+                           struct kymo_err *err) KYMO_MUST_CHECK;
 /* Where the events of a kind are; -1: not among these tables. */
 int serve_own_table_of(enum serve_kind kind);
 

@@ -54,19 +54,21 @@ static bool has_all(const struct table_file *f, enum kymo_table_id table)
     return all;
 }
 
-int serve_own_open_samples(struct serve_own *o, const char *place, struct kymo_err *err)
+int serve_own_open_samples(struct serve_own *o, const struct query_files *files, const char *place,
+                           struct kymo_err *err)
 {
     const struct serve_series_row *row;
     for (size_t i = 0; (row = serve_series_at(i)); i++) {
         const char *names[SERVE_OWN_COLUMNS_MAX];
         struct table_file **f = &o->samples[row->number];
-        char *path KYMO_FREE = kymo_asprintf("%s/%s.parquet", place, row->table);
+        char *path KYMO_FREE = NULL;
+        int r = *f ? 0 : query_files_only(files, place, row->table, &path, err);
+        if (r < 0)
+            return r;
         if (!path)
-            return kymo_err_set(err, -ENOMEM, "no memory for a table");
-        if (*f || serve_own_parts(place, row->table) != 1)
             continue;
         size_t n = list_columns(row->number, names);
-        int r = table_file_open(path, names, n, f, NULL);
+        r = table_file_open(path, names, n, f, NULL);
         if (r == -ENOMEM)
             return kymo_err_set(err, r, "no memory for a table");
         if (r == 0 && !has_all(*f, row->number))

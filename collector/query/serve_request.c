@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "collector/json_text.h"
+#include "collector/query/query_files.h"
 #include "collector/query/serve_frame.h"
 #include "collector/query/serve_impl.h"
 
@@ -68,6 +69,7 @@ static const struct {
     {-E2BIG, 400, "bad_request"},  {-ENOBUFS, 400, "too_long"},  {-EBUSY, 503, "busy"},
     {-EAGAIN, 503, "busy"},        {-ENOMEM, 503, "no_memory"},  {-ETIMEDOUT, 504, "timeout"},
     {-ECANCELED, 499, "canceled"}, {-EACCES, 403, "forbidden"},  {-ENOTSUP, 501, "unsupported"},
+    {-EBADMSG, 500, "unreadable"},
 };
 
 void serve_end(struct serve *s, uint32_t id, const struct kymo_err *err)
@@ -80,9 +82,11 @@ void serve_end(struct serve *s, uint32_t id, const struct kymo_err *err)
             code = statuses[i].code;
         }
     struct kymo_buf text;
+    struct kymo_err told = err ? *err : (struct kymo_err){0};
     kymo_buf_init(&text, SERVE_DATA_MAX);
+    query_files_hide_places(told.text);
     json_t *root =
-        err ? json_pack("{s:i, s:s, s:o}", "status", (int)status, "code", code, "message", json_text(err->text))
+        err ? json_pack("{s:i, s:s, s:o}", "status", (int)status, "code", code, "message", json_text(told.text))
             : json_object();
     bool whole = json_print(root, &text) == 0;
     write_frame(s, SERVE_END, id, whole ? text.data : (const void *)"{}", whole ? text.len : 2);
