@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "collector/json_text.h"
 #include "collector/query/query_rows.h"
+#include "collector/query/query_types.h"
 #include "collector/query/query_views.h"
 #include "collector/query/serve_ops.h"
 
@@ -19,44 +20,63 @@
 #define MEMORY (512u << 20)
 #define THREADS 2
 #define TIMEOUT_MS 30000
+#define DECIMAL_DIGITS 15
 
 struct answer {
     json_t *columns, *rows;
     size_t limit, bytes;
-    char **types; /* as DuckDB names them; NULL: not known */
-    size_t n_types;
+    struct query_types types;
     bool truncated;
 };
 
-static bool is_number_type(const char *type)
+static bool is_type(const char *type, const char *const *names)
 {
-    static const char *const names[] = {"BIGINT", "INTEGER", "SMALLINT", "TINYINT", "HUGEINT",   "UBIGINT", "UINTEGER",
-                                        "FLOAT",  "DOUBLE",  "UHUGEINT", "DECIMAL", "USMALLINT", "UTINYINT"};
-    size_t n = strcspn(type, "(");
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strlen(names[i]) == n && !strncmp(names[i], type, n))
-            return type[n] == '\0' || type[strlen(type) - 1] == ')'; /* not a list of them */
-    return false;
+    while (*names && strcmp(*names, type) != 0)
+        names++;
+    return *names;
 }
 
-/* A number that was printed; jansson has no whole numbers beyond 64 bits. */
+/* A number, where a double and JSON's readers keep every digit of every value of the type. */
+static bool is_short_decimal(const char *type)
+{
+    return !strncmp(type, "DECIMAL(", 8) && strtol(type + 8, NULL, 10) <= DECIMAL_DIGITS;
+}
+
+/* A number that was printed. Whole ones beyond 64 bits are no JSON number to most readers: those stay text. */
 static json_t *number_of(const char *text, size_t n)
 {
-    char copy[64];
     json_error_t why;
-    (void)snprintf(copy, sizeof copy, "%.*s", (int)n, text);
-    json_t *value = json_loads(copy, JSON_DECODE_ANY, &why);
+    json_t *value = json_loadb(text, n, JSON_DECODE_ANY, &why);
     if (json_is_number(value))
         return value;
     json_decref(value);
-    char *end;
+    return json_stringn(text, n);
+}
+
+/* Printed by DuckDB since another column had to be. */
+static json_t *real_of(const char *text, size_t n)
+{
+    char copy[64], *end;
+    (void)snprintf(copy, sizeof copy, "%.*s", (int)n, text);
     double real = strtod(copy, &end);
     return end > copy && *end == '\0' && isfinite(real) ? json_real(real) : json_null();
 }
 
+static json_t *text_of(const char *type, const char *text, size_t n)
+{
+    static const char *const whole[] = {"BIGINT",   "INTEGER",   "SMALLINT", "TINYINT",  "HUGEINT", "UBIGINT",
+                                        "UINTEGER", "USMALLINT", "UTINYINT", "UHUGEINT", NULL},
+                             *const real[] = {"DOUBLE", "FLOAT", NULL};
+    if (is_type(type, real))
+        return real_of(text, n);
+    if (is_type(type, whole) || is_short_decimal(type))
+        return number_of(text, n);
+    return strcmp(type, "BOOLEAN") != 0 ? json_stringn(text, n) : json_boolean(n == 4);
+}
+
 static json_t *value_of(const struct answer *a, size_t column, const struct query_value *v)
 {
-    const char *type = column < a->n_types ? a->types[column] : "";
+    const char *type = column < a->types.n ? a->types.names[column] : "";
     switch (v->kind) {
     case QUERY_VALUE_NULL:
         return json_null();
@@ -70,42 +90,16 @@ static json_t *value_of(const struct answer *a, size_t column, const struct quer
     default:
         break;
     }
-    if (v->kind == QUERY_VALUE_TEXT && is_number_type(type))
-        return number_of(v->text, v->len);
-    if (v->kind == QUERY_VALUE_TEXT && !strcmp(type, "BOOLEAN"))
-        return json_boolean(v->len == 4);
-    json_t *text = json_stringn(v->text, v->len);
+    json_t *text = v->kind == QUERY_VALUE_TEXT ? text_of(type, v->text, v->len) : json_stringn(v->text, v->len);
     return text ? text : json_string("?");
-}
-
-static int keep_type(void *ctx, size_t columns, const char *const *values)
-{
-    struct answer *a = ctx;
-    void *list = a->types;
-    size_t cap = a->n_types;
-    if (columns < 2 || !values[1] || kymo_grow(&list, &cap, a->n_types + 1, QUERY_COLUMNS_MAX, sizeof *a->types) < 0)
-        return -ENOMEM;
-    a->types = list;
-    a->types[a->n_types] = kymo_strdup(values[1]);
-    return a->types[a->n_types] ? (a->n_types++, 0) : -ENOMEM;
-}
-
-/* What cannot be described (SHOW, EXPLAIN) has the types of its values. */
-static void find_types(struct query_db *db, const char *sql, struct answer *a)
-{
-    struct kymo_err ignored = {0};
-    const struct query_sink sink = {.row = keep_type, .ctx = a};
-    char *text KYMO_FREE = kymo_asprintf("DESCRIBE %s", sql);
-    if (text && query_db_run(db, text, &sink, &ignored) < 0)
-        return;
 }
 
 static int begin(void *ctx, size_t n, const char *const *names, const enum query_type *types)
 {
-    static const char *const fallback[] = {"VARCHAR", "DOUBLE", "BOOLEAN", "LIST"};
     struct answer *a = ctx;
+    (void)types;
     for (size_t i = 0; i < n; i++) {
-        const char *type = i < a->n_types ? a->types[i] : fallback[types[i]];
+        const char *type = i < a->types.n ? a->types.names[i] : "VARCHAR";
         json_t *column = json_pack("{s:o, s:o}", "name", json_text(names[i]), "type", json_text(type));
         if (json_array_append_new(a->columns, column) < 0)
             return -ENOMEM;
@@ -134,8 +128,7 @@ static int keep_row(void *ctx, size_t n, const struct query_value *values)
 static int run(struct query_db *db, const char *sql, struct answer *a, struct kymo_err *err)
 {
     const struct query_row_sink sink = {.begin = begin, .row = keep_row, .ctx = a};
-    find_types(db, sql, a);
-    int r = query_rows_run(db, sql, &sink, err);
+    int r = query_rows_run_typed(db, sql, &a->types, &sink, err);
     if (r < 0 && a->truncated)
         return 0;
     if (r == -EPERM)
@@ -225,9 +218,7 @@ static int answer(struct serve_request *q, const json_t *dirs, const json_t *nam
         *err = (struct kymo_err){0};
         r = run_on(q, dirs, NULL, &a, err);
     }
-    for (size_t i = 0; i < a.n_types; i++)
-        kymo_free(a.types[i]);
-    kymo_free(a.types);
+    query_types_done(&a.types);
     json_t *o = json_pack("{s:o, s:o, s:b, s:o, s:I}", "columns", a.columns, "rows", a.rows, "truncated", a.truncated,
                           "profiles", told_profiles(names), "elapsed_ms",
                           (json_int_t)((kymo_clock_mono_ns() - begun) / 1000000));

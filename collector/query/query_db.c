@@ -18,6 +18,7 @@
 
 #define DEFAULT_MEMORY (512ull << 20)
 #define DIR_NAME_MAX 32
+#define AGAIN_MS 100
 
 struct query_db {
     duckdb_database database;
@@ -29,7 +30,10 @@ struct query_db {
     size_t n_dirs;
 };
 
-/* Interrupts the connection when a query runs over its time; stopped by the query's end. */
+/*
+ * Interrupts the connection when a query runs over its time; stopped by the query's end. Again and again: what comes
+ * between two statements of one query is lost.
+ */
 struct watchdog {
     pthread_t thread;
     pthread_mutex_t lock;
@@ -39,17 +43,26 @@ struct watchdog {
     bool running, done, fired;
 };
 
+static void add_ms(struct timespec *t, unsigned ms)
+{
+    t->tv_sec += ms / 1000;
+    t->tv_nsec += (long)(ms % 1000) * 1000000;
+    if (t->tv_nsec >= 1000000000) {
+        t->tv_nsec -= 1000000000;
+        t->tv_sec++;
+    }
+}
+
 static void *watch(void *arg)
 {
     struct watchdog *w = arg;
-    int r = 0;
     (void)pthread_mutex_lock(&w->lock);
-    while (!w->done && r != ETIMEDOUT)
-        r = pthread_cond_timedwait(&w->done_changed, &w->lock, &w->deadline);
-    if (!w->done) {
-        w->fired = true;
-        duckdb_interrupt(w->connection);
-    }
+    while (!w->done)
+        if (pthread_cond_timedwait(&w->done_changed, &w->lock, &w->deadline) == ETIMEDOUT && !w->done) {
+            w->fired = true;
+            duckdb_interrupt(w->connection);
+            add_ms(&w->deadline, AGAIN_MS);
+        }
     (void)pthread_mutex_unlock(&w->lock);
     return NULL;
 }
@@ -66,12 +79,7 @@ static int watchdog_start(struct watchdog *w, duckdb_connection connection, unsi
     (void)pthread_condattr_destroy(&attr);
     (void)pthread_mutex_init(&w->lock, NULL);
     (void)clock_gettime(CLOCK_MONOTONIC, &w->deadline);
-    w->deadline.tv_sec += timeout_ms / 1000;
-    w->deadline.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
-    if (w->deadline.tv_nsec >= 1000000000) {
-        w->deadline.tv_nsec -= 1000000000;
-        w->deadline.tv_sec++;
-    }
+    add_ms(&w->deadline, timeout_ms);
     int r = pthread_create(&w->thread, NULL, watch, w);
     w->running = r == 0;
     return -r;
@@ -300,71 +308,13 @@ void query_db_freep(struct query_db **db)
     *db = query_db_free(*db);
 }
 
-/* Only statements that read; everything else would at best change the in-memory catalogue behind the user's back. */
-static bool only_reads(duckdb_statement_type type)
-{
-    return type == DUCKDB_STATEMENT_TYPE_SELECT || type == DUCKDB_STATEMENT_TYPE_EXPLAIN ||
-           type == DUCKDB_STATEMENT_TYPE_PRAGMA || type == DUCKDB_STATEMENT_TYPE_RELATION;
-}
-
-static int prepare(duckdb_connection c, const char *sql, duckdb_prepared_statement *ret, struct kymo_err *err)
-{
-    duckdb_extracted_statements all = NULL;
-    idx_t n = duckdb_extract_statements(c, sql, &all);
-    const char *text = n == 0 && all ? duckdb_extract_statements_error(all) : NULL;
-    int r = 0;
-    if (n == 0)
-        r = kymo_err_lines(err, -EINVAL, text ? text : "there is no statement");
-    else if (n > 1)
-        r = kymo_err_set(err, -EINVAL, "%llu statements; one at a time, please", (unsigned long long)n);
-    else if (duckdb_prepare_extracted_statement(c, all, 0, ret) == DuckDBError)
-        r = kymo_err_lines(err, -EINVAL, duckdb_prepare_error(*ret));
-    else if (!only_reads(duckdb_prepared_statement_type(*ret)))
-        r = kymo_err_set(err, -EPERM, "only statements that read are run here (SELECT, DESCRIBE, SHOW, EXPLAIN)");
-    duckdb_destroy_extracted(&all);
-    if (r < 0)
-        duckdb_destroy_prepare(ret);
-    return r;
-}
-
-static bool all_printable(duckdb_prepared_statement statement)
-{
-    idx_t n = duckdb_prepared_statement_column_count(statement);
-    bool all = true;
-    for (idx_t i = 0; i < n && all; i++) {
-        duckdb_logical_type type = duckdb_prepared_statement_column_logical_type(statement, i);
-        all = query_cell_printable(type);
-        duckdb_destroy_logical_type(&type);
-    }
-    return all;
-}
-
-/* Types that query_cell does not print (decimals, dates, structs, ...) are printed by DuckDB itself. */
-int query_db_prepare(duckdb_connection c, const char *sql, duckdb_prepared_statement *ret, struct kymo_err *err)
-{
-    int r = prepare(c, sql, ret, err);
-    if (r < 0 || all_printable(*ret))
-        return r;
-    size_t n = strlen(sql);
-    while (n > 0 && (sql[n - 1] == ';' || sql[n - 1] == ' ' || sql[n - 1] == '\n'))
-        n--;
-    char *wrapped KYMO_FREE = kymo_asprintf("SELECT COLUMNS(*)::VARCHAR FROM (%.*s\n)", (int)n, sql);
-    duckdb_destroy_prepare(ret);
-    if (!wrapped)
-        return kymo_err_set(err, -ENOMEM, "out of memory");
-    return prepare(c, wrapped, ret, err);
-}
-
-static int run_prepared(struct query_db *db, duckdb_prepared_statement statement, query_stream stream, const void *sink,
+static int run_prepared(duckdb_prepared_statement statement, query_stream stream, const void *sink,
                         struct kymo_err *err)
 {
-    struct watchdog dog;
-    int r = watchdog_start(&dog, db->connection, db->timeout_ms);
-    if (r < 0)
-        return kymo_err_set(err, r, "no thread for the time limit: %s", strerror(-r));
     duckdb_pending_result pending = NULL;
     duckdb_result result = {0};
     const char *text = NULL;
+    int r;
     if (duckdb_pending_prepared_streaming(statement, &pending) == DuckDBError)
         text = duckdb_pending_error(pending);
     else if (duckdb_execute_pending(pending, &result) == DuckDBError)
@@ -375,21 +325,25 @@ static int run_prepared(struct query_db *db, duckdb_prepared_statement statement
         r = stream(&result, sink, err);
     duckdb_destroy_result(&result);
     duckdb_destroy_pending(&pending);
-    if (watchdog_stop(&dog) && r < 0)
-        r = kymo_err_set(err, -ETIMEDOUT, "the query took longer than %u ms", db->timeout_ms);
     return r;
 }
 
-int query_db_stream(struct query_db *db, const char *sql, query_stream stream, const void *sink, struct kymo_err *err)
+int query_db_stream(struct query_db *db, const char *sql, struct query_types *types, query_stream stream,
+                    const void *sink, struct kymo_err *err)
 {
     if (strlen(sql) > QUERY_SQL_MAX)
         return kymo_err_set(err, -E2BIG, "the query is longer than %u bytes", QUERY_SQL_MAX);
     duckdb_prepared_statement statement = NULL;
-    int r = query_db_prepare(db->connection, sql, &statement, err);
+    struct watchdog dog;
+    int r = watchdog_start(&dog, db->connection, db->timeout_ms);
     if (r < 0)
-        return r;
-    r = run_prepared(db, statement, stream, sink, err);
+        return kymo_err_set(err, r, "no thread for the time limit: %s", strerror(-r));
+    r = query_db_prepare(db->connection, sql, types, &statement, err);
+    if (r == 0)
+        r = run_prepared(statement, stream, sink, err);
     duckdb_destroy_prepare(&statement);
+    if (watchdog_stop(&dog) && r < 0)
+        r = kymo_err_set(err, -ETIMEDOUT, "the query took longer than %u ms", db->timeout_ms);
     return r;
 }
 
@@ -400,7 +354,7 @@ static int stream_text(duckdb_result *result, const void *sink, struct kymo_err 
 
 int query_db_run(struct query_db *db, const char *sql, const struct query_sink *sink, struct kymo_err *err)
 {
-    return query_db_stream(db, sql, stream_text, sink, err);
+    return query_db_stream(db, sql, NULL, stream_text, sink, err);
 }
 
 struct integers {

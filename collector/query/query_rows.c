@@ -160,5 +160,11 @@ int query_rows_take(duckdb_result *result, const void *sink, struct kymo_err *er
 
 int query_rows_run(struct query_db *db, const char *sql, const struct query_row_sink *sink, struct kymo_err *err)
 {
-    return query_db_stream(db, sql, query_rows_take, sink, err);
+    return query_db_stream(db, sql, NULL, query_rows_take, sink, err);
+}
+
+int query_rows_run_typed(struct query_db *db, const char *sql, struct query_types *types,
+                         const struct query_row_sink *sink, struct kymo_err *err)
+{
+    return query_db_stream(db, sql, types, query_rows_take, sink, err);
 }

@@ -35,5 +35,9 @@ struct query_row_sink {
 /* As query_db_run. A callback's error comes back as it is; its text is then the callback's business. */
 int query_rows_run(struct query_db *db, const char *sql, const struct query_row_sink *sink,
                    struct kymo_err *err) KYMO_MUST_CHECK;
+/* With the types of the columns (query_types.h), before begin is called; those that DuckDB prints come as text. */
+struct query_types;
+int query_rows_run_typed(struct query_db *db, const char *sql, struct query_types *types,
+                         const struct query_row_sink *sink, struct kymo_err *err) KYMO_MUST_CHECK;
 
 #endif

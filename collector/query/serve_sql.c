@@ -148,7 +148,7 @@ int sql_rows(const struct sql *s, const char *text, const struct query_row_sink 
     const struct taker t = {.sql = s, .sink = sink};
     int r = check_stop(s, err);
     if (r == 0)
-        r = query_db_prepare(s->connection, text, &st, err);
+        r = query_db_prepare(s->connection, text, NULL, &st, err);
     if (r == 0)
         r = run_prepared(&t, st, err);
     duckdb_destroy_prepare(&st);

@@ -59,6 +59,95 @@ def test_rows_and_types(made, server):
     assert a["truncated"] is False and a["profiles"] == [{"schema": "main", "profile": "n0"}]
 
 
+INT64 = 2**63 - 1
+
+
+@pytest.mark.parametrize("value,type_,wanted", [
+    ("170141183460469231731687303715884105727::HUGEINT", "HUGEINT", "170141183460469231731687303715884105727"),
+    ("(-170141183460469231731687303715884105728)::HUGEINT", "HUGEINT", "-170141183460469231731687303715884105728"),
+    (f"{INT64}::HUGEINT", "HUGEINT", INT64), (f"{INT64 + 1}::HUGEINT", "HUGEINT", str(INT64 + 1)), (f"({-INT64 - 1})::HUGEINT", "HUGEINT", -INT64 - 1),
+    ("18446744073709551615::UBIGINT", "UBIGINT", "18446744073709551615"), ("7::UBIGINT", "UBIGINT", 7),
+    ("340282366920938463463374607431768211455::UHUGEINT", "UHUGEINT", "340282366920938463463374607431768211455"), ("7::UHUGEINT", "UHUGEINT", 7),
+    ("12345678901234567.89::decimal(20,2)", "DECIMAL(20,2)", "12345678901234567.89"), ("1.5::decimal(20,2)", "DECIMAL(20,2)", "1.50"),
+    ("2.5", "DECIMAL(2,1)", 2.5), ("1234567890123.45::decimal(15,2)", "DECIMAL(15,2)", 1234567890123.45), ("(-3)::decimal(4,0)", "DECIMAL(4,0)", -3),
+    ("1.5::decimal", "DECIMAL(18,3)", "1.500"), ("9007199254740993", "BIGINT", 9007199254740993), (f"({-INT64 - 1})::BIGINT", "BIGINT", -INT64 - 1),
+    ("0.1::DOUBLE", "DOUBLE", 0.1), ("1e300", "DOUBLE", 1e300), ("'inf'::DOUBLE", "DOUBLE", None), ("0.25::FLOAT", "FLOAT", 0.25), ("5::UTINYINT", "UTINYINT", 5),
+    ("'1'", "VARCHAR", "1"), ("'true'::BOOLEAN", "BOOLEAN", True), ("[1, 2]", "INTEGER[]", "[1, 2]"), ("[1.5]", "DECIMAL(2,1)[]", "[1.5]"),
+    ("{'a': 1, 'b': [2]}", "STRUCT(a INTEGER, b INTEGER[])", "{'a': 1, 'b': [2]}"), ("MAP {'k': 1.5}", "MAP(VARCHAR, DECIMAL(2,1))", "{k=1.5}"),
+    ("[1, 2]::INTEGER[2]", "INTEGER[2]", "[1, 2]"), ("DATE '2020-01-01'", "DATE", "2020-01-01"), ("INTERVAL 1 DAY", "INTERVAL", "1 day"), ("'a'::ENUM('a', 'b')", "ENUM", "a"),
+])
+def test_values_are_exact(made, server, value, type_, wanted):
+    """Alone, and beside a column that DuckDB has to print, which prints all others too."""
+    for more, rest in (("", []), (", DATE '2020-01-01'", ["2020-01-01"])):
+        a = sql(server, f"SELECT {value} AS v{more}", made[0])
+        assert a["columns"][0] == {"name": "v", "type": type_}
+        assert a["rows"] == [[wanted, *rest]] and type(a["rows"][0][0]) is type(wanted)
+
+
+@pytest.mark.parametrize("text,columns,rows", [
+    (";select 1", ["INTEGER"], [[1]]), (";;select 1 ; ;", ["INTEGER"], [[1]]), ("-- a; b\n /* ; */ select 1 -- end ;", ["INTEGER"], [[1]]),
+    (";select 1.25::decimal(30,2) -- end", ["DECIMAL(30,2)"], [["1.25"]]), ("select DATE '2020-01-01' AS d; /* end", None, None),
+    (";/* ; */select DATE '2020-01-01', ';' ; -- end", ["DATE", "VARCHAR"], [["2020-01-01", ";"]]), ("VALUES (1, 'a')", ["INTEGER", "VARCHAR"], [[1, "a"]]),
+    ("WITH x AS (SELECT 1.5 AS a) FROM x", ["DECIMAL(2,1)"], [[1.5]]), ("SELECT 1 AS a, 2.5 AS a", ["INTEGER", "DECIMAL(2,1)"], [[1, 2.5]]),
+])
+def test_semicolons_and_comments_do_not_matter(made, server, text, columns, rows):
+    if rows is None:
+        with pytest.raises(serve_client.Failed, match="^400"):
+            sql(server, text, made[0])
+        return
+    a = sql(server, text, made[0])
+    assert [c["type"] for c in a["columns"]] == columns and a["rows"] == rows
+
+
+def test_what_is_told_about_tables_has_types(made, server):
+    for text in ("DESCRIBE Instruction", ";DESCRIBE Instruction;", "SHOW TABLES", "SUMMARIZE Summary", "EXPLAIN SELECT 1", "SHOW ALL TABLES"):
+        a = sql(server, text, made[0])
+        assert a["rows"]
+        for i, column in enumerate(a["columns"]):
+            values = [row[i] for row in a["rows"] if row[i] is not None]
+            kinds = {"VARCHAR": str, "BIGINT": int, "BOOLEAN": bool}
+            assert all(type(v) is kinds.get(column["type"], type(v)) for v in values), (text, column)
+            assert column["type"] != "DOUBLE" or not any(isinstance(v, str) for v in values)
+
+
+def test_pivot(made, server):
+    view = pq.read_table(made[0] / "Instruction.parquet").to_pandas()
+    wanted = view.groupby(["engine", "opcode"]).size()
+    for text in ("PIVOT Instruction ON opcode USING count(*) GROUP BY engine", ";SELECT * FROM (PIVOT Instruction ON opcode USING count(*) GROUP BY engine) -- end",
+                 "WITH p AS (PIVOT Instruction ON opcode USING count(*) GROUP BY engine) FROM p",
+                 "SELECT *, 1.5::decimal(20,2) AS x FROM (PIVOT Instruction ON opcode USING count(*) GROUP BY engine)"):
+        a = sql(server, text, made[0])
+        names = [c["name"] for c in a["columns"]]
+        assert names[0] == "engine" and a["columns"][1]["type"] == "BIGINT"
+        got = {(row[0], name): value for row in a["rows"] for name, value in zip(names[1:], row[1:]) if value and name != "x"}
+        assert got == wanted.to_dict(), text
+    first = sorted(view.opcode.unique())[0]
+    a = sql(server, f"PIVOT Instruction ON opcode IN ('{first}') USING count(*) GROUP BY engine", made[0])
+    assert [c["name"] for c in a["columns"]] == ["engine", first]
+    for text in ("PIVOT Instruction ON opcode USING count(*); SELECT 1", "SELECT 1; PIVOT Instruction ON opcode USING count(*)",
+                 "CREATE TABLE \"pivot\"(a INT); SELECT 1", "SELECT 'PIVOT'; SELECT 2", "CREATE TYPE x AS ENUM('a'); FROM (PIVOT Instruction ON opcode USING count(*))"):
+        with pytest.raises(serve_client.Failed, match="one at a time"):
+            sql(server, text, made[0])
+    with pytest.raises(serve_client.Failed, match="^400"):
+        sql(server, "PIVOT (SELECT range AS a FROM range(20000)) ON a USING count(*)", made[0])
+
+
+@pytest.mark.parametrize("text", ["PRAGMA version", "pragma database_list", "; -- x\n PRAGMA table_info('Instruction')", "PRAGMA enable_profiling", "PRAGMA disable_progress_bar",
+                                  "PRAGMA memory_limit='1GB'", "CALL duckdb_tables()"])
+def test_pragmas_are_refused(made, server, text):
+    with pytest.raises(serve_client.Failed, match="^400 only statements that read are run here"):
+        sql(server, text, made[0])
+
+
+@pytest.mark.parametrize("name", ["enum", "pg_clas", "duckdb_table", "columnz", "tablez", "sqlite_maste", "databases_list"])
+def test_hints_name_only_tables_of_profiles(made, server, name):
+    with pytest.raises(serve_client.Failed) as e:
+        sql(server, f"SELECT * FROM {name}", made[0])
+    hint = [line for line in str(e.value).split("\n") if "Did you mean" in line]
+    assert f"Table with name {name} does not exist" in str(e.value) and f"FROM {name}" in str(e.value)
+    assert not any(own in line for line in hint for own in ("pg_", "duckdb_", "sqlite_", "pragma_", "information_schema")), hint
+
+
 def test_tables_and_limits(made, server):
     count = pq.read_table(made[0] / "Instruction.parquet").num_rows
     assert sql(server, 'SELECT count(*) FROM "Instruction"', made[0])["rows"] == [[count]]
