@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
+
 bool api_params_known(struct http_request *q, const char *const *known)
 {
     const char *unknown = http_unknown_param(q, known);
@@ -45,4 +47,14 @@ bool api_params_choice(struct http_request *q, const char *name, const char *con
     }
     http_answer_error(q, 400, "bad_request", "%s is one of %s", name, list);
     return false;
+}
+
+char *api_params_trimmed(const char *text)
+{
+    static const char spaces[] = " \t";
+    const char *at = text ? text + strspn(text, spaces) : "";
+    size_t n = strlen(at);
+    while (n > 0 && strchr(spaces, at[n - 1]))
+        n--;
+    return text ? kymo_strndup(at, n) : NULL;
 }

@@ -14,4 +14,7 @@ bool api_params_number(struct http_request *q, const char *name, int64_t min, in
 /* One of n names, as its index. */
 bool api_params_choice(struct http_request *q, const char *name, const char *const *names, int n, int *ret);
 
+/* Fresh memory: what people search for, without the spaces around it. NULL: of NULL, or no memory. */
+char *api_params_trimmed(const char *text);
+
 #endif

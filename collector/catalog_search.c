@@ -36,18 +36,21 @@ struct cursor {
     bool more;
 };
 
-/* "%text%" with what LIKE would read as a sign escaped. NULL without memory. */
+/* "%text%" without the spaces around it, and with what LIKE would read as a sign escaped. NULL without memory. */
 static char *like_pattern(const char *text)
 {
+    text += strspn(text, " \t");
     size_t n = strlen(text), out = 0;
+    while (n > 0 && strchr(" \t", text[n - 1]))
+        n--;
     char *pattern = n > 1u << 16 ? NULL : kymo_malloc(2 * n + 3);
     if (!pattern)
         return NULL;
     pattern[out++] = '%';
-    for (; *text; text++) {
-        if (strchr("%_\\", *text))
+    for (size_t i = 0; i < n; i++) {
+        if (strchr("%_\\", text[i]))
             pattern[out++] = '\\';
-        pattern[out++] = *text;
+        pattern[out++] = text[i];
     }
     pattern[out++] = '%';
     pattern[out] = '\0';

@@ -132,8 +132,19 @@ static char *make_name(const struct view *v, const char *dir)
     return NULL;
 }
 
+static bool is_there(const struct view *v, const char *dir)
+{
+    for (size_t i = 0; i < v->n; i++)
+        if (!strcmp(v->profiles[i].dir, dir))
+            return true;
+    return false;
+}
+
+/* One that was named twice is one profile. */
 static int add(struct view *v, const char *dir, struct kymo_err *err)
 {
+    if (is_there(v, dir))
+        return 0;
     void *list = v->profiles;
     int r = kymo_grow(&list, &v->cap, v->n + 1, VIEW_PROFILES_MAX, sizeof *v->profiles);
     if (r < 0)
@@ -172,17 +183,20 @@ static int add_below(struct view *v, const char *dir, struct kymo_err *err)
 {
     DIR *d = opendir(dir);
     size_t before = v->n;
+    bool found = false;
     int r = d ? 0 : kymo_err_set(err, -errno, "%s: %s", dir, strerror(errno));
     for (const struct dirent *e; r == 0 && (e = readdir(d));) {
         char *path KYMO_FREE = *e->d_name == '.' ? NULL : kymo_asprintf("%s/%s", dir, e->d_name);
-        if (path && has_tables(path))
+        if (path && has_tables(path)) {
+            found = true;
             r = add(v, path, err);
+        }
     }
     if (d)
         (void)closedir(d);
-    if (r == 0 && v->n == before)
+    if (r == 0 && !found)
         r = kymo_err_set(err, -ENOENT, "%s: no table (NAME.parquet) in it, nor in a directory below it", dir);
-    if (r == 0)
+    if (r == 0 && v->n > before)
         qsort(v->profiles + before, v->n - before, sizeof *v->profiles, compare_names);
     return r;
 }
@@ -249,9 +263,9 @@ static void get_profiles(void *ctx, struct http_request *q)
         json_decref(list);
         return;
     }
-    const char *text = http_param(q, "text");
+    char *text KYMO_FREE = api_params_trimmed(http_param(q, "text"));
     for (size_t i = 0; i < v->n; i++)
-        if (!text || strstr(v->profiles[i].name, text))
+        if (!text || strcasestr(v->profiles[i].name, text))
             (void)json_array_append_new(list, profile_row(&v->profiles[i]));
     http_answer_json(q, 200, json_pack("{s:o, s:n}", "profiles", list, "next"));
 }

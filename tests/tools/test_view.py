@@ -177,11 +177,51 @@ def test_arguments(tables, tmp_path):
     v = View(tmp_path, many, tables)
     assert [p["name"] for p in v.get("/api/v1/profiles")[2]["profiles"]] == ["a", "b", tables.name]
     assert [p["name"] for p in v.get("/api/v1/profiles?text=b")[2]["profiles"]] == ["b"] + ([tables.name] if "b" in tables.name else [])
+    for text in ("%20b%20", "B", "B%20%20"):
+        assert [p["name"] for p in v.get(f"/api/v1/profiles?text={text}")[2]["profiles"]][:1] == ["b"]
+    assert len(v.get("/api/v1/profiles?text=%20")[2]["profiles"]) == 3
     assert v.close() == 0
     command = [profiles.BIN.resolve() / "kymo", "view"]
     assert subprocess.run(command, capture_output=True).returncode == 2
     failed = subprocess.run([*command, many / "empty"], capture_output=True, text=True)
     assert failed.returncode == 1 and "no table" in failed.stderr
+
+
+def test_named_twice(tables, tmp_path):
+    """A directory is one profile, however often and in whatever way it is named."""
+    many = tmp_path / "many"
+    many.mkdir()
+    (many / "a").symlink_to(tables)
+    (tmp_path / "link").symlink_to(tables)
+    v = View(tmp_path, tables, tables, f"{tables}/", tmp_path / "link", many, many)
+    assert v.line.startswith("kymo view: 2 profiles at")
+    assert sorted(p["name"] for p in v.get("/api/v1/profiles")[2]["profiles"]) == sorted([tables.name, "a"])
+    assert v.close() == 0
+
+
+def test_files_of_another_case_or_cut_off(tables, tmp_path):
+    """What is listed can be opened, and what cannot says in a line why."""
+    for name in ("lower", "upper", "cut", "none", "other"):
+        (tmp_path / "all" / name).mkdir(parents=True)
+    for path in tables.glob("*.parquet"):
+        (tmp_path / "all" / "lower" / path.name.lower()).symlink_to(path)
+        (tmp_path / "all" / "cut" / path.name).symlink_to(path)
+    (tmp_path / "all" / "upper" / "INSTRUCTION.PARQUET").symlink_to(tables / "Instruction.parquet")
+    for place, name, data in (("lower", "Foo.parquet", b""), ("cut", "DmaPacket.parquet", (tables / "DmaPacket.parquet").read_bytes()[:5000]),
+                              ("none", "Instruction.parquet", b""), ("other", "some notes.parquet", b"")):
+        (tmp_path / "all" / place / name).unlink(missing_ok=True)
+        (tmp_path / "all" / place / name).write_bytes(data)
+    v = View(tmp_path, tmp_path / "all")
+    assert [p["name"] for p in v.get("/api/v1/profiles")[2]["profiles"]] == ["cut", "lower", "none", "upper"]
+    overviews = {name: v.get(f"/api/v1/profiles/{name}/overview") for name in ("lower", "upper", "cut", "none")}
+    why = "is no Parquet file, or was cut off"
+    assert {name: answer[0] for name, answer in overviews.items()} == {"lower": 200, "upper": 200, "cut": 200, "none": 500}
+    assert overviews["none"][2]["error"] == {"code": "unreadable", "message": f"Instruction.parquet: {why}"}
+    assert {"what": "DmaPacket", "why": f"DmaPacket.parquet: {why}"} in overviews["cut"][2]["missing"]
+    assert {"what": "Foo", "why": f"Foo.parquet: {why}"} in overviews["lower"][2]["missing"]
+    rows = overviews["cut"][2]["tables"]["Instruction"]
+    assert overviews["upper"][2]["tables"] == {"Instruction": rows} and overviews["lower"][2]["tables"]["Instruction"] == rows
+    assert v.close() == 0
 
 
 def test_sql_sources_and_what_users_keep(tables, tmp_path):

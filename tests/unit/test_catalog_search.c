@@ -93,6 +93,9 @@ static void test_filters(void **state)
         {{.state = -1, .rank = -1, .text = "colourx1"}, 0},
         {{.state = -1, .rank = -1, .text = "%_\\"}, 2},
         {{.state = -1, .rank = -1, .text = ""}, ROWS},
+        {{.state = -1, .rank = -1, .text = " \t"}, ROWS},
+        {{.state = -1, .rank = -1, .text = " CAP-00007\t "}, 2},
+        {{.state = -1, .rank = -1, .text = "CAP- 00007"}, 0},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
