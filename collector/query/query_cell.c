@@ -54,9 +54,9 @@ bool query_cell_printable(duckdb_logical_type type)
 
 static int print_hugeint(struct kymo_buf *b, duckdb_hugeint h)
 {
-    __int128 v = ((__int128)h.upper << 64) | h.lower;
-    bool negative = v < 0;
-    unsigned __int128 u = negative ? -(unsigned __int128)v : (unsigned __int128)v;
+    unsigned __int128 u = ((unsigned __int128)(uint64_t)h.upper << 64) | h.lower;
+    bool negative = h.upper < 0;
+    u = negative ? -u : u;
     char digits[48];
     size_t n = sizeof digits;
     do
