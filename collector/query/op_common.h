@@ -6,6 +6,7 @@
 #include "collector/query/busy.h"
 #include "collector/query/packed.h"
 #include "collector/query/serve_request.h"
+#include "collector/query/serve_waits.h"
 
 #define OP_WIDTH_MAX 16384
 #define OP_TIME_MAX (INT64_MAX / 4)
@@ -24,7 +25,7 @@ int op_window_read(const struct serve_request *q, bool width, struct op_window *
  */
 #define OP_INSIDE "start_ts < $2 AND end_ts >= $1 AND (end_ts > $1 OR start_ts >= $1)"
 #define OP_PART "(least(end_ts, $2) - greatest(start_ts, $1))"
-#define OP_BEGIN "least(end_ts, start_ts + coalesce(evt_wait_time_ns, 0))"
+#define OP_BEGIN "least(end_ts, start_ts + " SERVE_WAITED ")"
 #define OP_BUSY "greatest(least(end_ts, $2) - greatest(" OP_BEGIN ", $1), 0)"
 #define OP_WAIT "greatest(least(" OP_BEGIN ", $2) - greatest(start_ts, $1), 0)"
 /* Of what an instruction does evenly while it is busy: how much of it falls in the window, 0 to 1. */

@@ -9,10 +9,11 @@
 #include "collector/query/op_common.h"
 #include "collector/query/serve_ops.h"
 #include "collector/query/serve_tracks.h"
+#include "collector/query/serve_waits.h"
 #include "formats/schema/schema.h"
 
 #define ROWS_MAX 5000
-#define BUSY "sum(greatest(end_ts - start_ts - coalesce(evt_wait_time_ns, 0), 0))::BIGINT"
+#define BUSY "sum(greatest(end_ts - start_ts - " SERVE_WAITED ", 0))::BIGINT"
 
 /* Each: rows of a key and two numbers. */
 static const struct part {

@@ -12,6 +12,7 @@
 #include "collector/query/serve_own_scan.h"
 #include "collector/query/serve_series.h"
 #include "collector/query/serve_tracks.h"
+#include "collector/query/serve_waits.h"
 
 #define SQL_MAX (1u << 20)
 #define COLUMNS_MAX 65536
@@ -231,6 +232,10 @@ static int prepare(struct serve_dir *d, const struct sql *s, struct kymo_err *er
     if (r == 0)
         r = serve_own_scan_register(d, s->connection, err);
     if (r == 0)
+        r = serve_waits_read(s, &d->waits, err);
+    if (r == 0)
+        r = serve_waits_register(d->waits, s, err);
+    if (r == 0)
         r = serve_tracks_views(d, s, err);
     if (r == 0)
         r = serve_tracks_find(d, s, err);
@@ -310,6 +315,7 @@ struct serve_dir *serve_dir_free(struct serve_dir *d)
     kymo_buf_done(&d->overview);
     (void)pthread_mutex_destroy(&d->lock);
     query_db_free(d->db);
+    serve_waits_free(d->waits);
     kymo_free(d->path);
     kymo_free(d);
     return NULL;

@@ -67,6 +67,7 @@ enum serve_sums {
 
 struct serve_series_list;
 struct serve_own;
+struct serve_waits;
 
 struct serve_dir {
     struct query_db *db;
@@ -82,12 +83,13 @@ struct serve_dir {
     struct serve_track *tracks;                        /* in the order in which to show them */
     size_t n_tracks;
     struct serve_series_list *series;
-    struct serve_own *own;    /* its tables as files, where they are kymo's own */
-    pthread_mutex_t lock;     /* of what is made when first asked for: */
-    bool has_coarse[256];     /* by table: k.coarse_TABLE is there (op_series.c) */
-    bool has_places;          /* k.source_groups and k.source_places are there (op_source.c), */
-    size_t n_places;          /* or so many of them */
-    struct kymo_buf overview; /* the answer, as text; empty: not made yet */
+    struct serve_own *own;     /* its tables as files, where they are kymo's own */
+    struct serve_waits *waits; /* serve_waits.h; NULL: what was counted is all that is known */
+    pthread_mutex_t lock;      /* of what is made when first asked for: */
+    bool has_coarse[256];      /* by table: k.coarse_TABLE is there (op_series.c) */
+    bool has_places;           /* k.source_groups and k.source_places are there (op_source.c), */
+    size_t n_places;           /* or so many of them */
+    struct kymo_buf overview;  /* the answer, as text; empty: not made yet */
 };
 
 /* stop as in struct sql: the time it takes grows with the tables where LevelOfDetail is not there. */

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "collector/query/serve_own_rows.h"
+#include "collector/query/serve_waits.h"
 
 #define NAMES 64 /* tracks' names that are kept, by what they are made of */
 #define NAME_MAX 512
@@ -308,11 +309,27 @@ static int read_operators(struct serve_own_rows *r, struct kymo_err *err)
     return rc == 0 && !all ? serve_own_rows_texts(r, I_HLO, err) : rc;
 }
 
+static const struct serve_waits *known_waits(const struct events *e)
+{
+    return serve_own_table_of(e->w->kind) == SERVE_OWN_INSTRUCTIONS ? e->w->dir->waits : NULL;
+}
+
+static int64_t wait_of(const struct events *e, const struct serve_waits *known, size_t row)
+{
+    const struct serve_own_rows *r = &e->rows;
+    if (serve_own_table_of(e->w->kind) != SERVE_OWN_INSTRUCTIONS)
+        return 0;
+    int64_t counted = r->numbers[I_WAIT][row] == TABLE_NULL ? 0 : r->numbers[I_WAIT][row];
+    return known ? serve_waits_of(known, r->numbers[C_ID][row], counted) : counted; /* without, ids may not be read */
+}
+
 static int read_columns(struct events *e, struct kymo_err *err)
 {
     const struct columns *c = &columns[e->w->kind];
     bool whole = e->w->given == SERVE_OWN_WHOLE;
-    int rc = e->w->given == SERVE_OWN_BARE ? 0 : serve_own_rows_numbers(&e->rows, C_ID, err);
+    /* The ids of rows that are given without them tell of waits. */
+    bool keyed = e->w->given != SERVE_OWN_BARE || known_waits(e);
+    int rc = keyed ? serve_own_rows_numbers(&e->rows, C_ID, err) : 0;
     for (size_t i = C_START; i < C_FIRST && rc == 0; i++)
         rc = serve_own_rows_numbers(&e->rows, i, err);
     if (rc == 0)
@@ -365,7 +382,7 @@ static void put_rest(const struct events *e, size_t i, struct sql_cell *c)
 static int give_rows(struct events *e, struct kymo_err *err)
 {
     const struct serve_own_rows *r = &e->rows;
-    const int64_t *waits = serve_own_table_of(e->w->kind) == SERVE_OWN_INSTRUCTIONS ? r->numbers[I_WAIT] : NULL;
+    const struct serve_waits *known = known_waits(e);
     struct sql_cell cells[SERVE_OWN_EVENT_CELLS] = {{0}};
     int rc = 0;
     forget_names(e);
@@ -376,7 +393,7 @@ static int give_rows(struct events *e, struct kymo_err *err)
             continue;
         cells[SERVE_OWN_START] = serve_own_number(r->numbers[C_START][i]);
         cells[SERVE_OWN_END] = serve_own_number(r->numbers[C_END][i]);
-        cells[SERVE_OWN_WAIT] = serve_own_number(waits && waits[i] != TABLE_NULL ? waits[i] : 0);
+        cells[SERVE_OWN_WAIT] = serve_own_number(wait_of(e, known, i));
         if (e->w->given != SERVE_OWN_BARE)
             cells[SERVE_OWN_ID] = serve_own_number(r->numbers[C_ID][i]);
         if (e->w->given == SERVE_OWN_WHOLE)

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "collector/query/serve_own_scan.h"
+#include "collector/query/serve_waits.h"
 
 #define SQL_MAX (1u << 16)
 /* Of levels of detail that are made here, as pipeline/lod/lod.h has them for those in the table. */
@@ -31,13 +32,13 @@ struct source {
 
 static const struct source sources[] = {
     {SERVE_KIND_instruction, SERVE_ENGINE " || CASE WHEN " IS_MATMUL " THEN 'Matrix' ELSE '' END || %s",
-     "pcore_idx AS pcore, 0 AS bytes, coalesce(evt_wait_time_ns, 0) AS wait, coalesce(opcode, '') AS "
+     "pcore_idx AS pcore, 0 AS bytes, " SERVE_WAITED " AS wait, coalesce(opcode, '') AS "
      "label, " SERVE_OPERATOR " AS color, id, start_ts, end_ts",
      "Instruction"},
     {SERVE_KIND_instruction_split,
      SERVE_ENGINE " || CASE WHEN " IS_MATMUL
                   " THEN 'Matrix' WHEN executed_by = 'sequencer' THEN ' Sequencer' ELSE ' Compute' END || %s",
-     "pcore_idx AS pcore, 0 AS bytes, coalesce(evt_wait_time_ns, 0) AS wait, coalesce(opcode, '') AS "
+     "pcore_idx AS pcore, 0 AS bytes, " SERVE_WAITED " AS wait, coalesce(opcode, '') AS "
      "label, " SERVE_OPERATOR " AS color, id, start_ts, end_ts",
      "Instruction"},
     {SERVE_KIND_dma_engine, "'DMA-E' || coalesce(engine_idx::VARCHAR, '?') || %s",

@@ -43,9 +43,6 @@ struct packets_of {
     bool known;
 };
 
-/* Which busy spans an item of the queue stands for. */
-enum { SPAN_ENGINE = 1, SPAN_OTHERS = 2 };
-
 /* Whom an operation makes busy: its engine, track and part of a track, and its nodes of the tree. */
 #define CHAINS 256
 struct chain {
@@ -367,14 +364,11 @@ static const struct chain *chain_of(struct table *t, uint32_t operation)
     return c;
 }
 
-/* What it is busy with, from when its wait is over: the engine by all that is known of the wait, the others by what
- * Instruction says of it. */
+/* What it is busy with, from when its wait is over. */
 static int cover(struct table *t, const struct time_item *item, struct kymo_err *err)
 {
     const struct chain *c = chain_of(t, t->operations[item->tag]);
-    size_t first = item->b & SPAN_ENGINE ? 0 : 1, end = item->b & SPAN_OTHERS ? c->n : 1;
-    return time_sums_cover(t->sums[GROUP_INSTRUCTIONS], c->subjects + first, end - first, item->at, (int64_t)item->a,
-                           err);
+    return time_sums_cover(t->sums[GROUP_INSTRUCTIONS], c->subjects, c->n, item->at, (int64_t)item->a, err);
 }
 
 static int cover_until(struct table *t, int64_t until, struct kymo_err *err)
@@ -389,28 +383,22 @@ static int cover_until(struct table *t, int64_t until, struct kymo_err *err)
     return r;
 }
 
-static int put_span(struct table *t, const struct instr_row *x, int64_t begin, uint64_t of, struct kymo_err *err)
+static int put_span(struct table *t, const struct instr_row *x, struct kymo_err *err)
 {
-    const struct time_item item = {
-        .at = begin, .order = (uint64_t)x->id, .a = (uint64_t)x->end, .b = of, .tag = x->row};
-    if (begin >= x->end)
+    const struct time_item item = {.at = x->begin, .order = (uint64_t)x->id, .a = (uint64_t)x->end, .tag = x->row};
+    if (x->begin >= x->end)
         return 0;
-    return begin > x->start ? time_queue_push(t->begins, &item, err) : cover(t, &item, err);
+    return x->begin > x->start ? time_queue_push(t->begins, &item, err) : cover(t, &item, err);
 }
 
 static int take_instruction(struct table *t, const struct instr_row *x, struct kymo_err *err)
 {
     struct time_sums *s = t->sums[GROUP_INSTRUCTIONS];
-    int64_t begin = x->start + x->wait < x->end ? x->start + x->wait : x->end;
-    const struct time_sums_event e = {.start = x->start, .begin = begin, .end = x->end, .work = &t->work[x->row]};
+    const struct time_sums_event e = {.start = x->start, .begin = x->begin, .end = x->end, .work = &t->work[x->row]};
     int r = cover_until(t, x->start, err);
     if (r == 0)
         r = time_sums_event(s, &t->operations[x->row], 1, &e, err);
-    if (r == 0)
-        r = put_span(t, x, begin, begin == x->begin ? SPAN_ENGINE | SPAN_OTHERS : SPAN_OTHERS, err);
-    if (r == 0 && begin != x->begin)
-        r = put_span(t, x, x->begin, SPAN_ENGINE, err);
-    return r;
+    return r < 0 ? r : put_span(t, x, err);
 }
 
 static int take_instructions(void *c, const struct instr_row *rows, size_t n, struct kymo_err *err)

@@ -18,6 +18,7 @@ import packed
 import profiles
 from profiles import Cell
 import serve_client
+from waits import waits_of
 
 OWN = {"PartialEvent", "LossLedger", "HostDmaTransfer", "HostDmaUsage", "FlopsUsage", "TimelineWarning", "LevelOfDetail", "WaitCause",
        "ClockSync", "WindowSums", "WaitSums"}
@@ -109,6 +110,8 @@ def events_of(directory, kind):
     if not len(rows) or (kind == "instruction_split" and "executed_by" not in rows):
         return pd.DataFrame({"track": pd.Series([], dtype=str), "id": [], "start_ts": [], "end_ts": []})
     rows = rows.assign(track=[f"{kind}:{label_of(kind, e)}" for e in rows.itertuples()])
+    if "evt_wait_time_ns" in rows:
+        rows["wait"] = waits_of(directory, rows)
     return rows.sort_values(["start_ts", "id"], kind="stable")
 
 
@@ -185,7 +188,7 @@ def check_track(track, wanted, every, lo, hi, width):
         assert rows.end.to_list() == wanted.end_ts.to_list()
         if "opcode" in wanted:
             assert track["texts"]["label"] == wanted.opcode.to_list()
-            assert got["wait"].tolist() == wanted.evt_wait_time_ns.fillna(0).astype(int).to_list()
+            assert got["wait"].tolist() == wanted.wait.to_list()
             column = "operator" if "operator" in wanted else "layer"
             assert track["texts"]["color"] == wanted[column].fillna("").to_list()
         else:

@@ -11,6 +11,7 @@ import pytest
 import profiles
 import serve_client
 from test_serve import CANONICAL, case, inside, made, read, server, windows  # pylint: disable=unused-import
+from waits import waits_of
 
 PEAK_COLUMNS = ["tensor_engine_num_rows", "tensor_engine_num_cols", "tensor_engine_clock_freq"]
 
@@ -20,7 +21,7 @@ def instructions_of(case):
     rows["engine"] = [CANONICAL[e.lower()] for e in rows.engine]
     names = [c for c in ("operator", "layer", "hlo_name") if c in rows]
     rows["operator"] = rows[names].bfill(axis=1).iloc[:, 0].fillna("")
-    rows["begin"] = np.minimum(rows.end_ts, rows.start_ts + rows.evt_wait_time_ns.fillna(0).astype("int64"))
+    rows["begin"] = rows.start_ts + waits_of(case.directory, rows)
     return rows
 
 
@@ -221,8 +222,8 @@ def test_summary_of_a_box(case):
             events = events[events.track == track]
             assert told.get(label, {"events": 0})["events"] == len(events)
             if len(events):
-                begin = events.start_ts + (events.evt_wait_time_ns.fillna(0).astype("int64") if "evt_wait_time_ns" in events else 0)
-                assert told[label]["active_ns"] == covered(begin.clip(upper=events.end_ts), events.end_ts, lo, hi)
+                begin = events.start_ts + (events.wait if "wait" in events else 0)
+                assert told[label]["active_ns"] == covered(begin, events.end_ts, lo, hi)
     nothing = case("summary", from_=0, to=1000, tracks="instruction:none")
     assert nothing["instructions"] == 0 and nothing["tracks"] == []
     if case.own:

@@ -13,6 +13,7 @@ import pytest
 import profiles
 from profiles import Cell
 import serve_client
+from waits import waits_of
 
 
 @pytest.fixture(scope="module")
@@ -245,7 +246,7 @@ def compare(server, *sides):
 
 def busy(directory, key):
     rows = pq.read_table(directory / "Instruction.parquet").to_pandas()
-    rows["busy"] = (rows.end_ts - rows.start_ts - rows.evt_wait_time_ns.fillna(0)).clip(lower=0)
+    rows["busy"] = rows.end_ts - rows.start_ts - waits_of(directory, rows)
     return rows.groupby(key).busy.sum().to_dict()
 
 

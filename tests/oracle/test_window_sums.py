@@ -2,11 +2,13 @@
 
 from collections import Counter, defaultdict
 
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
 import profiles
 from profiles import Cell
+from waits import waits_of
 
 CELLS = {
     "lnc2": Cell("attention", "trn2", 2, executions=3),
@@ -28,7 +30,11 @@ def read(directory, name, columns=None):
 def tables(request, tmp_path_factory):
     directory, _ = profiles.make_tables(tmp_path_factory.mktemp("sums"), CELLS[request.param])
     names = ("WindowSums", "WaitSums", "WaitCause", "Instruction", "DmaPacket", "DmaPacketAggregated", "HostDmaTransfer", "ActiveTime")
-    return {name: read(directory, name) for name in names}
+    made = {name: read(directory, name) for name in names}
+    frame = pd.DataFrame({c: [r[c] for r in made["Instruction"]] for c in ("id", "start_ts", "end_ts", "evt_wait_time_ns")})
+    for row, wait in zip(made["Instruction"], waits_of(directory, frame)):
+        row["wait"] = int(wait)
+    return made
 
 
 def spread(begin, end, width):
@@ -56,7 +62,7 @@ def width_of(rows):
 
 
 def begin_of(event):
-    return min(event["end_ts"], event["start_ts"] + (event.get("evt_wait_time_ns") or 0))
+    return event["start_ts"] + event.get("wait", 0)
 
 
 def check_busy(rows, key_of, spans):
