@@ -291,8 +291,11 @@ static int one_row(struct serve_request *q, const char *text, json_t **ret, stru
     return r;
 }
 
-/* What the table Warning says: how many, and the first of them in full. */
-static int add_warnings(struct serve_request *q, json_t *o, struct kymo_err *err)
+/*
+ * What the table Warning says: how many, and the first of them in full. A file that is damaged inside does not keep the
+ * profile from being opened: ret_why says it then.
+ */
+static int add_warnings(struct serve_request *q, json_t *o, struct kymo_err *ret_why, struct kymo_err *err)
 {
     static const char text[] = "SELECT left(coalesce(category, ''), " NOTE_CHARACTERS
                                ") AS category, left(coalesce(message, ''), " NOTE_CHARACTERS
@@ -303,10 +306,11 @@ static int add_warnings(struct serve_request *q, json_t *o, struct kymo_err *err
         return r;
     put(o, "warnings", json_incref(json_object_get(part, "n")));
     json_decref(part);
-    r = sql_objects(serve_sql_of(q), text, NULL, 0, NOTES_MAX, &notes, NULL, err);
-    if (r == 0)
-        put(o, "notes", notes);
-    return r;
+    r = sql_objects(serve_sql_of(q), text, NULL, 0, NOTES_MAX, &notes, NULL, ret_why);
+    if (r == -ECANCELED || r == -ENOMEM)
+        return kymo_err_set(err, r, "%s", ret_why->text);
+    put(o, "notes", r == 0 ? notes : json_array());
+    return 0;
 }
 
 static int make(struct serve_request *q, json_t **ret, struct kymo_err *err)
@@ -315,6 +319,7 @@ static int make(struct serve_request *q, json_t **ret, struct kymo_err *err)
     json_t *o = json_pack("{s:{s:I, s:I}, s:b}", "extent", "from", (json_int_t)d->from, "to", (json_int_t)d->to,
                           "own_levels", d->own_levels);
     json_t *part = NULL, *cores = json_array();
+    struct kymo_err unread = {0};
     for (int i = 0; i < d->cores; i++)
         (void)json_array_append_new(cores, json_integer(i));
     put(o, "cores", cores);
@@ -329,7 +334,7 @@ static int make(struct serve_request *q, json_t **ret, struct kymo_err *err)
     }
     if (r == 0) {
         put(o, "operators", part);
-        r = add_warnings(q, o, err);
+        r = add_warnings(q, o, &unread, err);
     }
     if (r == 0)
         r = one_row(q, "SELECT * FROM main.\"Metadata\"", &part, err);
@@ -339,7 +344,11 @@ static int make(struct serve_request *q, json_t **ret, struct kymo_err *err)
     }
     if (r == 0) {
         put(o, "summary", part);
-        put(o, "missing", make_missing(d));
+        part = make_missing(d);
+        query_files_hide_places(unread.text);
+        if (unread.code)
+            miss(part, "Warning", unread.text);
+        put(o, "missing", part);
         *ret = o;
         return 0;
     }

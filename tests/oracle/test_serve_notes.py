@@ -57,3 +57,14 @@ def test_notes_are_bounded(made, server, tmp_path):
     overview = server.ask(with_warnings(made, tmp_path / "many", [(f"c{i:03}", f"{i:03}" + "ä" * 5000) for i in range(250)]), "overview")
     assert overview["warnings"] == 250
     assert overview["notes"] == [{"category": f"c{i:03}", "message": f"{i:03}" + "ä" * 1997} for i in range(100)]
+
+
+def test_warnings_that_are_damaged_inside(made, server, tmp_path):
+    """The file ends as it should: the profile opens, and says what is wrong."""
+    path = with_warnings(made, tmp_path / "damaged", [("a", f"{i} text of a warning") for i in range(1000)]) / "Warning.parquet"
+    data = path.read_bytes()
+    path.write_bytes(data[:4] + b"\xff" * 500 + data[504:])
+    overview = server.ask(path.parent, "overview")
+    assert overview["warnings"] == 1000 and overview["notes"] == []
+    why = [m["why"] for m in overview["missing"] if m["what"] == "Warning"]
+    assert len(why) == 1 and why[0] and "/proc" not in why[0]
