@@ -46,7 +46,8 @@ function useFleet(question: FleetQuestion): { answer: FleetAnswer | null; busy: 
   useEffect(() => {
     const abort = new AbortController();
     const { group, sort, page, filters } = question;
-    const params = { ...rangeOf(question), group, sort, page, size: SIZE, ...filters };
+    const text = filters.text?.trim();
+    const params = { ...rangeOf(question), group, sort, page, size: SIZE, ...filters, text };
     const ask = async () => {
       for (let i = 0, more = true; more; i = 1) {
         const value = await fleet({ ...params, wait: WAITS_MS[i]! }, abort.signal);
