@@ -7,12 +7,17 @@
 #define TEXT_MAX 255
 #define BRACKETS_MAX 8
 
-/* jansson's own limit of nesting is thousands of levels deep. */
+/* jansson's own limit of nesting is thousands of levels deep. Brackets inside texts are none. */
 static bool is_flat(const char *text, size_t n, size_t max)
 {
     size_t brackets = 0;
+    bool quoted = false;
     for (size_t i = 0; i < n; i++) {
-        if (text[i] == '[' || text[i] == '{')
+        if (text[i] == '"')
+            quoted = !quoted;
+        else if (quoted && text[i] == '\\')
+            i++;
+        else if (!quoted && (text[i] == '[' || text[i] == '{'))
             brackets++;
         if (brackets > max)
             return false;

@@ -101,13 +101,22 @@ json_t *op_first(json_t *rows)
     return ret;
 }
 
+static int hex_digit(char c)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    const char *at = c ? strchr(digits, c) : NULL;
+    return at ? (int)(at - digits) : -1;
+}
+
 char *op_row_unescaped(const char *text, size_t n)
 {
     char *out = KYMO_NEW_ARRAY(char, n + 1), *at = out;
     for (size_t i = 0; out && i < n; i++) {
-        bool tab = n - i >= 3 && !memcmp(text + i, "%09", 3), percent = n - i >= 3 && !memcmp(text + i, "%25", 3);
-        *at++ = (char)(tab ? '\t' : text[i]);
-        i += tab || percent ? 2 : 0;
+        int high = text[i] == '%' && n - i > 2 ? hex_digit(text[i + 1]) : -1;
+        int low = high >= 0 ? hex_digit(text[i + 2]) : -1;
+        bool escaped = low >= 0 && high + low > 0;
+        *at++ = (char)(escaped ? high << 4 | low : text[i] == OP_ROW_SEPARATOR ? '\t' : text[i]);
+        i += escaped ? 2 : 0;
     }
     return out;
 }

@@ -77,8 +77,10 @@ struct op_marks {
  * together. */
 int op_marks_keep(void *ctx, const struct sql_cell *c, struct kymo_err *err);
 
-/* Part of the id of an operator's row (op_operators.c) with %09 and %25 as the characters they stand for; NULL: no
- * memory. */
+/* Between the parts of the id of an operator's row (op_operators.c). In a request's address no control character may
+ * stand. */
+#define OP_ROW_SEPARATOR '|'
+/* An id, or a part of one, with %XX as the characters they stand for and separators as tabs; NULL: no memory. */
 char *op_row_unescaped(const char *text, size_t n);
 
 /* The first of an array of rows, which is taken; null when it is empty. */

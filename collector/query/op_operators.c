@@ -65,15 +65,16 @@ struct operators {
     bool truncated;
 };
 
-/* Ids: KIND:PATH, or KIND:PATH tab HLO, or with a further tab ENGINE OPCODE; tabs and percent signs as %09 and %25. */
+/* Ids: KIND:PATH, or KIND:PATH|HLO, or KIND:PATH|HLO|ENGINE OPCODE; in each part bars, percent signs and control
+ * characters are %XX. */
 
 static void add_escaped(struct kymo_buf *b, const char *text)
 {
-    for (; *text; text++)
-        if ((*text == '\t' || *text == '%') && kymo_buf_printf(b, "%%%02X", (unsigned)(unsigned char)*text) == 0)
-            continue;
-        else if (kymo_buf_append(b, text, 1) < 0)
-            return;
+    for (int r = 0; *text && r == 0; text++) {
+        unsigned c = (unsigned char)*text;
+        bool plain = c != OP_ROW_SEPARATOR && c != '%' && c >= 0x20 && c != 0x7f;
+        r = plain ? kymo_buf_append(b, text, 1) : kymo_buf_printf(b, "%%%02X", c);
+    }
 }
 
 static json_t *make_id(enum kind kind, const char *path, const char *hlo, const char *opcode)
@@ -85,7 +86,7 @@ static json_t *make_id(enum kind kind, const char *path, const char *hlo, const 
     int r = kymo_buf_printf(&b, "%s:", kind_names[kind]);
     for (size_t i = 0; i < n && r == 0; i++) {
         if (i > 0)
-            r = kymo_buf_append(&b, "\t", 1);
+            r = kymo_buf_append(&b, (const char[]){OP_ROW_SEPARATOR}, 1);
         add_escaped(&b, parts[i]);
     }
     json_t *id = r == 0 ? json_stringn((const char *)b.data, b.len) : json_null();
@@ -104,10 +105,11 @@ static int read_parent(struct operators *o, struct kymo_err *err)
             o->kind = k;
     if (!colon || o->kind == KIND_TOP || strlen(id) > PATH_MAX_BYTES)
         return kymo_err_set(err, -EINVAL, "parent is not the id of a row");
-    size_t n = strcspn(colon + 1, "\t");
+    static const char bar[] = {OP_ROW_SEPARATOR, '\0'};
+    size_t n = strcspn(colon + 1, bar);
     const char *hlo = colon[1 + n] ? colon + 1 + n + 1 : "";
     o->path = op_row_unescaped(colon + 1, n);
-    o->hlo = op_row_unescaped(hlo, strcspn(hlo, "\t"));
+    o->hlo = op_row_unescaped(hlo, strcspn(hlo, bar));
     return o->path && o->hlo ? 0 : kymo_err_set(err, -ENOMEM, "no memory for a path");
 }
 

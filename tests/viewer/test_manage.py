@@ -653,6 +653,13 @@ def test_a_link_names_a_layout_that_the_server_keeps(context, browser, state):
     other.page.goto("about:blank")
     other.page.goto(made.page.url.replace("layout=Mine", "layout=Theirs"))
     expect(other.page.get_by_text("The link’s layout “Theirs” is not among yours.")).to_be_visible()
+    # In the tab that is there, as by Back.
+    other.page.get_by_role("button", name="Layout:").click()
+    other.page.get_by_role("menuitem", name="Device trace").click()
+    other.page.wait_for_function("() => location.href.includes('layout=Device')")
+    other.page.evaluate("() => { location.hash = location.hash.replace(/layout=[^&]*/, 'layout=Mine'); }")
+    other.page.get_by_role("button", name="Layout: Mine").wait_for()
+    expect(other.page.get_by_text("is not among yours")).to_have_count(0)
     assert made.errors == other.errors == []
     fresh.close()
 
@@ -670,6 +677,27 @@ def test_marks_of_two_tabs_are_both_kept(context, state):
         tab.page.mouse.click(tab.x(low + share * (high - low)), plot["y"] + plot["height"] - 60, button="right")
         conftest.wait_for(lambda: len(marks()) == count, f"{marks()} are kept, not {count}")
     assert len({mark["id"] for mark in marks()}) == 3
+
+
+def test_marks_made_without_the_server_are_sent_later(context, state):
+    base, folder = state
+    one, other = (Managed(context.new_page(), base, folder) for _ in range(2))
+    for tab in (one, other):
+        tab.open("lossy")
+    annotations = "**/api/v1/annotations/**"
+    context.route(annotations, lambda route: route.abort())
+    for tab, share in ((one, 0.3), (other, 0.6)):
+        low, high = tab.range()
+        plot = tab.plot()
+        tab.page.mouse.click(tab.x(low + share * (high - low)), plot["y"] + plot["height"] - 60, button="right")
+        tab.page.wait_for_timeout(600)
+    assert made_marks(one) == []
+    context.unroute(annotations)
+    conftest.wait_for(lambda: len(made_marks(one)) == 2, "the marks are not kept")
+    other.page.reload()
+    other.page.wait_for_selector(".timeline")
+    other.page.wait_for_timeout(1000)
+    assert len(made_marks(one)) == 2
 
 
 def made_marks(viewer):

@@ -52,6 +52,30 @@ def test_operators_unfold_lazily_with_the_tables_figures(with_operators, tables)
         assert digits(row(widget, path).locator("td").nth(place).inner_text()) == expected, path
 
 
+def test_operators_unfold_to_their_opcodes(with_operators, tables):
+    """Through HLO instructions, and from an opcode to its events: the ids go through the server's addresses."""
+    viewer = with_operators
+    viewer.open("attention")
+    widget = table(viewer)
+    unfold(widget, "attention", "attention/Layer[0]", SOFTMAX)
+    path = f"{SOFTMAX}/divide"
+    row(widget, path).get_by_role("button", name=f"Unfold {path}", exact=True).click()
+    hlo = widget.locator(f'tr[data-kind="hlo"][data-path="{path}"]').first
+    hlo.get_by_role("button", name="Unfold").click()
+    opcodes = widget.locator(f'tr[data-kind="opcode"][data-path="{path}"]')
+    opcodes.first.wait_for()
+    place = [button.get_attribute("title") for button in widget.locator("thead button").all()].index("instructions")
+    count = lambda line: digits(line.locator("td").nth(place).inner_text())
+    sql = f"select count(*) n from Instruction where operator = '{path}' group by engine, opcode"
+    shown = [count(line) for line in opcodes.all()]
+    assert sorted(shown) == sorted(r["n"] for r in tables("attention", sql)) and sum(shown) == count(hlo)
+    first = count(opcodes.first)
+    opcodes.first.get_by_title("show its events").click()
+    search = viewer.widget("Search")
+    search.locator(".paging").first.wait_for()
+    assert digits(search.locator(".paging span").first.inner_text().split("of")[1]) == first
+
+
 def test_operators_are_sorted_and_filtered(with_operators):
     viewer = with_operators
     viewer.open("attention")

@@ -53,6 +53,12 @@ def test_the_schema_stands_beside_and_gives_names(with_sql, tables):
     assert cells(page) == [[str(tables("attention", "select count(*) n from DmaPacket")[0]["n"])]]
 
 
+def test_every_digit_and_any_bracket(with_sql):
+    page = sql_page(with_sql)
+    run(page, "select 1796065618381022814 as n, '[[[[[[[[[[{{{{{{{{\\\"[' as t, [[1],[2],[3],[4],[5],[6]][2][1] as l")
+    assert cells(page) == [["1796065618381022814", '[[[[[[[[[[{{{{{{{{\\"[', "2"]]
+
+
 def test_faults_limits_and_hostile_text(with_sql):
     page = sql_page(with_sql, "hostile")
     run(page, "selekt 1")

@@ -400,6 +400,24 @@ def test_back_returns_to_where_one_jumped_from(viewer, tables):
     viewer.page.wait_for_function(is_at, arg=list(second))
 
 
+def test_steps_back_while_a_profile_opens(viewer, tables):
+    event = matmul(tables)
+    viewer.open("attention", **around(event))
+    first = viewer.range()
+    viewer.page.get_by_role("button", name="Fit").click()
+    viewer.settle()
+    viewer.page.evaluate("() => { location.hash = '#/profile/reduce'; }")
+    viewer.page.get_by_role("heading", name="reduce").wait_for()
+    viewer.settle()
+    viewer.page.wait_for_timeout(900)
+    viewer.page.evaluate("async () => { history.back(); await new Promise(done => setTimeout(done, 15)); history.back(); }")
+    viewer.page.get_by_role("heading", name="attention").wait_for()
+    viewer.settle()
+    viewer.page.wait_for_timeout(1000)
+    assert viewer.range() == pytest.approx(first, abs=2)
+    assert f"from={int(first[0])}" in viewer.page.url
+
+
 def test_what_the_pipeline_warned_of_is_told(viewer, tables):
     told = tables("lossy", "select category, message from Warning")
     assert len(told) > 0

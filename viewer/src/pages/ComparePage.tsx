@@ -69,6 +69,7 @@ function useOpen(names: string[]): { open: Open | null; error: string | null } {
       abort.abort();
       opened?.sync.close();
       for (const { profile } of opened?.sync.members ?? []) profile.close();
+      for (const annotations of opened?.annotations ?? []) annotations.close();
     };
   }, []);
   return state;

@@ -1,6 +1,6 @@
 // One profile: bar above, widgets below; the address follows what is looked at.
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { isAbort } from "../api/client";
 import { noteOpened } from "../manage/shelf";
 import { Annotations } from "../state/annotations";
@@ -30,7 +30,7 @@ interface Open {
 function linkOf({ profile }: Open, layouts: Layouts): string {
   const view = profile.view.value;
   const whole = padded(profile.extent);
-  const all = view.from === whole.from && view.to === whole.to;
+  const all = Math.abs(view.from - whole.from) < 1 && Math.abs(view.to - whole.to) < 1;
   const settings = profile.settings.value;
   return writeLink({
     page: "profile",
@@ -95,11 +95,13 @@ function useWanted(open: Open | null, layouts: Layouts): void {
 function useProfile(link: Link, layouts: Layouts): { open: Open | null; error: string | null } {
   const [state, setState] = useState<{ open: Open | null; error: string | null }>({ open: null, error: null });
   const name = link.profile!;
+  // The address may have gone on by the time the profile is there.
+  const now = useRef(link);
+  now.current = link;
   useEffect(() => {
     const abort = new AbortController();
     setState({ open: null, error: null });
-    if (link.layout) void layouts.follow(link.layout);
-    let opened: Profile | null = null;
+    let opened: Open | null = null;
     Profile.open(name, abort.signal)
       .then((profile) => {
         if (abort.signal.aborted) return;
@@ -107,9 +109,9 @@ function useProfile(link: Link, layouts: Layouts): { open: Open | null; error: s
           location.replace(ranksAddress(name));
           return;
         }
-        opened = profile;
-        profile.restore(link);
-        setState({ open: { profile, annotations: new Annotations(name) }, error: null });
+        opened = { profile, annotations: new Annotations(name) };
+        profile.restore(now.current);
+        setState({ open: opened, error: null });
         void noteOpened(name);
       })
       .catch((error: unknown) => {
@@ -117,11 +119,13 @@ function useProfile(link: Link, layouts: Layouts): { open: Open | null; error: s
       });
     return () => {
       abort.abort();
-      opened?.close();
+      opened?.annotations.close();
+      opened?.profile.close();
     };
   }, [name]);
   // An address that was edited, or a step back, within the same profile.
   useEffect(() => {
+    if (link.layout) void layouts.follow(link.layout);
     if (state.open?.profile.name === name) state.open.profile.restore(link);
   }, [link]);
   return state;

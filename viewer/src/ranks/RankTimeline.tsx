@@ -28,6 +28,11 @@ async function openRank(model: RanksModel, rank: Rank, signal: AbortSignal): Pro
   return { profile, annotations: new Annotations(rank.profile) };
 }
 
+function close({ profile, annotations }: Open): void {
+  annotations.close();
+  profile.close();
+}
+
 /** Either moves the other. Without a clock a rank has no place on the common axis, and moves by itself. */
 function tie(model: RanksModel, rank: Rank, profile: Profile): () => void {
   let moving = false;
@@ -55,11 +60,11 @@ export function RankTimeline({ model, rank }: { model: RanksModel; rank: Rank })
     let end = () => {};
     openRank(model, rank, abort.signal)
       .then((made) => {
-        if (abort.signal.aborted) return made.profile.close();
+        if (abort.signal.aborted) return close(made);
         const untie = tie(model, rank, made.profile);
         end = () => {
           untie();
-          made.profile.close();
+          close(made);
         };
         setOpen(made);
       })

@@ -3,7 +3,7 @@
 
 import { ApiError } from "../api/client";
 import { freeId, MAX_ANNOTATIONS, merged } from "./annotation_merge";
-import { keep, kept } from "./keep";
+import { keep, kept, onKept } from "./keep";
 import { type Item, loadItem, putItem } from "./kept";
 import { Store } from "./store";
 
@@ -16,6 +16,7 @@ export interface Annotation {
 }
 
 const SAVE_MS = 400;
+const MOST_WAIT_MS = 60_000;
 const MAX_NAME = 200;
 const FILE_KIND = "kymo-annotations";
 
@@ -77,57 +78,92 @@ function valid(value: unknown): Annotation[] {
   return Array.isArray(value) ? value.filter(isAnnotation) : [];
 }
 
-function remembered(key: string): Annotation[] {
-  return valid(kept<unknown>(key, []));
+/** What the browser remembers of a profile's annotations, for all of its tabs. */
+interface Memory {
+  list: Annotation[];
+  /** As the server had them last, and when; null: that is not known. */
+  base: Annotation[];
+  seen: number | null;
+}
+
+function memoryOf(value: unknown): Memory {
+  const { list, base, seen } = (value ?? {}) as Record<string, unknown>;
+  return { list: valid(list), base: valid(base), seen: typeof seen === "number" ? seen : null };
 }
 
 export class Annotations {
   readonly list: Store<Annotation[]>;
-  /** As the server had them last, and when; null: not known, or it keeps nothing. */
   private base: Annotation[];
   private seen: number | null = null;
   private arriving = false;
   private busy = false;
   private timer: ReturnType<typeof setTimeout> | undefined;
+  private wait = SAVE_MS;
+  private readonly key: string;
+  private readonly end: () => void;
 
   constructor(private readonly profile: string) {
-    this.base = remembered(`annotations.known.${profile}`);
-    this.list = new Store(remembered(`annotations.${profile}`));
-    this.list.watch((list) => {
-      keep(`annotations.${this.profile}`, list);
-      if (!this.arriving && this.seen !== null) this.soon();
+    this.key = `annotations.${profile}`;
+    const before = memoryOf(kept<unknown>(this.key, null));
+    this.base = before.base;
+    this.list = new Store(before.list);
+    this.list.watch(() => {
+      this.remember();
+      if (!this.arriving) this.soon();
     });
+    this.end = onKept(this.key, (value) => this.follow(memoryOf(value)));
     void this.load();
   }
 
-  /** What the server has joins what this browser has, and what the user has just done. */
-  private async load(): Promise<void> {
+  /** What is not saved yet still will be. */
+  close(): void {
+    this.end();
+  }
+
+  private remember(): void {
+    const { list, base, seen } = this;
+    keep(this.key, { list: list.value, base, seen });
+  }
+
+  /** What another tab of this browser did. It had all of ours, since each change is remembered at once. */
+  private follow({ list, base, seen }: Memory): void {
+    this.base = base;
+    if (seen !== null && this.seen !== null) this.seen = seen;
+    this.arrive(list);
+  }
+
+  private arrive(list: Annotation[]): void {
+    if (JSON.stringify(list) === JSON.stringify(this.list.value)) return;
+    this.arriving = true;
+    this.list.set(list);
+    this.arriving = false;
+  }
+
+  /** What the server has joins what this browser has, and what the user has just done. False: it keeps nothing. */
+  private async load(): Promise<boolean> {
     try {
-      const item = await loadItem("annotations", this.profile);
-      if (item) this.take(item);
-      else {
-        this.know([], 0);
-        if (this.list.value.length > 0) this.soon();
-      }
-    } catch {
-      // The server keeps nothing: the browser does.
+      this.take(await loadItem("annotations", this.profile));
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status !== 0) return false; // the browser keeps them
+      this.later();
     }
+    return true;
+  }
+
+  private take(item: Item<unknown> | null): void {
+    const theirs = valid(item?.value);
+    // Nothing there is no removal of all: the server may be a new one.
+    const list = item ? merged(this.base, this.list.value, theirs) : this.list.value;
+    this.know(theirs, item?.changed_ns ?? 0);
+    this.arrive(list);
+    if (JSON.stringify(list) !== JSON.stringify(theirs)) this.soon();
   }
 
   private know(base: Annotation[], seen: number): void {
     this.base = base;
     this.seen = seen;
-    keep(`annotations.known.${this.profile}`, base);
-  }
-
-  private take(item: Item<unknown>): void {
-    const theirs = valid(item.value);
-    const list = merged(this.base, this.list.value, theirs);
-    this.know(theirs, item.changed_ns);
-    this.arriving = true;
-    this.list.set(list);
-    this.arriving = false;
-    if (JSON.stringify(list) !== JSON.stringify(theirs)) this.soon();
+    this.wait = SAVE_MS;
+    this.remember();
   }
 
   private soon(): void {
@@ -135,17 +171,28 @@ export class Annotations {
     this.timer = setTimeout(() => void this.save(), SAVE_MS);
   }
 
+  /** The server does not answer: again, and the longer it is silent, the less often. */
+  private later(): void {
+    clearTimeout(this.timer);
+    this.wait = Math.min(this.wait * 2, MOST_WAIT_MS);
+    this.timer = setTimeout(() => void this.save(), this.wait);
+  }
+
   /** One request at a time; what somebody else has changed meanwhile is joined with what is to be saved, and that sent again. */
   private async save(): Promise<void> {
-    if (this.busy || this.seen === null) return;
+    if (this.busy) return;
     this.busy = true;
     const list = this.list.value;
     try {
-      this.know(list, (await putItem("annotations", this.profile, list, this.seen)).changed_ns);
-      if (this.list.value !== list) this.soon();
+      if (this.seen === null) await this.load();
+      else {
+        this.know(list, (await putItem("annotations", this.profile, list, this.seen)).changed_ns);
+        if (this.list.value !== list) this.soon();
+      }
     } catch (error) {
-      // Refused, or not there: the browser has it.
+      // Refused: the browser has it.
       if (error instanceof ApiError && error.status === 409) await this.load();
+      else if (error instanceof ApiError && error.status === 0) this.later();
     }
     this.busy = false;
   }

@@ -18,3 +18,17 @@ export function kept<T>(name: string, otherwise: T): T {
     return otherwise;
   }
 }
+
+/** Tells what another tab of this browser keeps from now on; returns what ends that. */
+export function onKept(name: string, watcher: (value: unknown) => void): () => void {
+  const told = (event: StorageEvent) => {
+    if (event.key !== PREFIX + name || event.newValue === null) return;
+    try {
+      watcher(JSON.parse(event.newValue));
+    } catch {
+      // Not ours.
+    }
+  };
+  globalThis.addEventListener?.("storage", told);
+  return () => globalThis.removeEventListener?.("storage", told);
+}
