@@ -62,6 +62,13 @@ static json_t *real_of(const char *text, size_t n)
     return end > copy && *end == '\0' && isfinite(real) ? json_real(real) : json_null();
 }
 
+/* DuckDB prints DECIMAL(n,n) without a digit before the point, which JSON wants. */
+static json_t *decimal_of(const char *text, size_t n)
+{
+    bool bare = n > 0 && (text[0] == '.' || (n > 1 && text[0] == '-' && text[1] == '.'));
+    return bare ? real_of(text, n) : number_of(text, n);
+}
+
 static json_t *text_of(const char *type, const char *text, size_t n)
 {
     static const char *const whole[] = {"BIGINT",   "INTEGER",   "SMALLINT", "TINYINT",  "HUGEINT", "UBIGINT",
@@ -69,7 +76,9 @@ static json_t *text_of(const char *type, const char *text, size_t n)
                              *const real[] = {"DOUBLE", "FLOAT", NULL};
     if (is_type(type, real))
         return real_of(text, n);
-    if (is_type(type, whole) || is_short_decimal(type))
+    if (is_short_decimal(type))
+        return decimal_of(text, n);
+    if (is_type(type, whole))
         return number_of(text, n);
     return strcmp(type, "BOOLEAN") != 0 ? json_stringn(text, n) : json_boolean(n == 4);
 }

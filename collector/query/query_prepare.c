@@ -81,7 +81,8 @@ static int prepare(duckdb_connection c, const char *sql, duckdb_prepared_stateme
     idx_t n = duckdb_extract_statements(c, sql, &all);
     const char *why = n == 0 && all ? duckdb_extract_statements_error(all) : NULL;
     /* One that DuckDB takes apart is a PIVOT. */
-    bool pivot = n > 1 && n <= PIVOTS_MAX && !text.more && query_text_has(&text, "PIVOT");
+    bool pivot = n > 1 && n <= PIVOTS_MAX && !text.more &&
+                 (query_text_has(&text, "PIVOT") || query_text_has(&text, "PIVOT_WIDER"));
     int r;
     if (n == 0)
         r = say(err, why ? why : "there is no statement");

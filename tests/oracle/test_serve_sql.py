@@ -70,7 +70,7 @@ INT64 = 2**63 - 1
     ("18446744073709551615::UBIGINT", "UBIGINT", "18446744073709551615"), ("7::UBIGINT", "UBIGINT", 7),
     ("340282366920938463463374607431768211455::UHUGEINT", "UHUGEINT", "340282366920938463463374607431768211455"), ("7::UHUGEINT", "UHUGEINT", 7),
     ("12345678901234567.89::decimal(20,2)", "DECIMAL(20,2)", "12345678901234567.89"), ("1.5::decimal(20,2)", "DECIMAL(20,2)", "1.50"),
-    ("2.5", "DECIMAL(2,1)", 2.5), ("1234567890123.45::decimal(15,2)", "DECIMAL(15,2)", 1234567890123.45), ("(-3)::decimal(4,0)", "DECIMAL(4,0)", -3),
+    ("2.5", "DECIMAL(2,1)", 2.5), ("0.1::decimal(1,1)", "DECIMAL(1,1)", 0.1), ("(-0.25)::decimal(2,2)", "DECIMAL(2,2)", -0.25), ("1234567890123.45::decimal(15,2)", "DECIMAL(15,2)", 1234567890123.45), ("(-3)::decimal(4,0)", "DECIMAL(4,0)", -3),
     ("1.5::decimal", "DECIMAL(18,3)", "1.500"), ("9007199254740993", "BIGINT", 9007199254740993), (f"({-INT64 - 1})::BIGINT", "BIGINT", -INT64 - 1),
     ("0.1::DOUBLE", "DOUBLE", 0.1), ("1e300", "DOUBLE", 1e300), ("'inf'::DOUBLE", "DOUBLE", None), ("0.25::FLOAT", "FLOAT", 0.25), ("5::UTINYINT", "UTINYINT", 5),
     ("'1'", "VARCHAR", "1"), ("'true'::BOOLEAN", "BOOLEAN", True), ("[1, 2]", "INTEGER[]", "[1, 2]"), ("[1.5]", "DECIMAL(2,1)[]", "[1.5]"),
@@ -116,6 +116,7 @@ def test_pivot(made, server):
     wanted = view.groupby(["engine", "opcode"]).size()
     for text in ("PIVOT Instruction ON opcode USING count(*) GROUP BY engine", ";SELECT * FROM (PIVOT Instruction ON opcode USING count(*) GROUP BY engine) -- end",
                  "WITH p AS (PIVOT Instruction ON opcode USING count(*) GROUP BY engine) FROM p",
+                 "PIVOT_WIDER Instruction ON opcode USING count(*) GROUP BY engine",
                  "SELECT *, 1.5::decimal(20,2) AS x FROM (PIVOT Instruction ON opcode USING count(*) GROUP BY engine)"):
         a = sql(server, text, made[0])
         names = [c["name"] for c in a["columns"]]
