@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/options.h"
 #include "base/sandbox.h"
+#include "collector/query/query_damage.h"
 #include "collector/query/query_db.h"
 #include "collector/query/query_files.h"
 #include "collector/query/query_print.h"
@@ -73,7 +74,18 @@ static int report(const struct kymo_err *err)
     return 1;
 }
 
-static int run_query(struct query_db *db, const struct args *args)
+/* DuckDB does not always say which file it could not read. */
+static void find_damage(const struct args *args, const struct query_limits *limits, struct kymo_err *err)
+{
+    struct query_bad found = {0};
+    if (!query_damage_may_be(err) || query_damage_find(args->dir, args->sql, NULL, limits, NULL, &found, NULL) < 0)
+        return;
+    if (found.n)
+        (void)kymo_err_set(err, -EBADMSG, "%s/%s", args->dir, found.items[0].why);
+    query_bad_done(&found);
+}
+
+static int run_query(struct query_db *db, const struct args *args, const struct query_limits *limits)
 {
     struct kymo_err err = {0};
     struct query_printer *printer = NULL;
@@ -92,15 +104,18 @@ static int run_query(struct query_db *db, const struct args *args)
     (void)query_print_free(printer);
     if (r == -ENOBUFS)
         kymo_err_prefix(&err, "the result is too big for an aligned table; use --format csv");
+    if (r == -EINVAL)
+        find_damage(args, limits, &err);
     return r < 0 ? report(&err) : 0;
 }
 
 /* 0 closed, 1 violated, 3 open or unverifiable, 4 could not be read: that must not look like a violation. */
-static int run_verify(struct query_db *db)
+static int run_verify(struct query_db *db, const struct args *args, const struct query_limits *limits)
 {
     struct kymo_err err = {0};
     enum query_verdict verdict;
     if (query_verify(db, stdout, &verdict, &err) < 0) {
+        find_damage(args, limits, &err);
         (void)report(&err);
         return VERIFY_UNREADABLE;
     }
@@ -149,5 +164,5 @@ int main(int argc, char **argv)
         (void)report(&err);
         return args.verify ? VERIFY_UNREADABLE : 1;
     }
-    return args.verify ? run_verify(db) : run_query(db, &args);
+    return args.verify ? run_verify(db, &args, &limits) : run_query(db, &args, &limits);
 }

@@ -45,6 +45,12 @@ bool op_has_table(const struct serve_request *q, const char *table)
     return false;
 }
 
+int op_check_table(const struct serve_request *q, const char *table, struct kymo_err *err)
+{
+    const char *why = query_bad_why(query_db_bad(serve_dir_of(q)->db), table, strlen(table));
+    return why ? kymo_err_set(err, -EBADMSG, "%s", why) : 0;
+}
+
 int op_page_read(const struct serve_request *q, int64_t size, struct op_page *ret, struct kymo_err *err)
 {
     struct op_page p = {.size = size};
@@ -77,6 +83,8 @@ int op_event_read(const struct serve_request *q, const struct op_table **ret_tab
     if (!table)
         return kymo_err_set(err, -ENOENT, "there is no table of events %.64s", name ? name : "");
     int r = serve_question_int(serve_question_of(q), "id", INT64_MIN, INT64_MAX, true, ret_id, err);
+    if (r == 0)
+        r = op_check_table(q, name, err);
     if (r == 0)
         *ret_table = table;
     return r;

@@ -90,10 +90,12 @@ static int read_table(const struct serve_request *q, const char **ret, struct ky
     const char *name = serve_question_text(serve_question_of(q), "tables");
     if (!name || strchr(name, ','))
         return kymo_err_set(err, -EINVAL, name ? "one table at a time" : "the parameter tables is missing");
-    if (!kymo_schema_find(name) || !op_has_table(q, name))
-        return kymo_err_set(err, -ENOENT, "there is no table %.64s", name);
-    *ret = name;
-    return 0;
+    int r = op_check_table(q, name, err);
+    if (r == 0 && (!kymo_schema_find(name) || !op_has_table(q, name)))
+        r = kymo_err_set(err, -ENOENT, "there is no table %.64s", name);
+    if (r == 0)
+        *ret = name;
+    return r;
 }
 
 static int answer(struct export_answer *a, const struct export_profile *p, const struct export_source *source,

@@ -245,14 +245,6 @@ static void miss(json_t *list, const char *what, const char *why)
     (void)json_array_append_new(list, json_pack("{s:s, s:s}", "what", what, "why", why));
 }
 
-static const char *why_bad(const struct query_bad_tables *bad, const char *table)
-{
-    for (size_t i = 0; i < bad->n; i++)
-        if (!strcmp(bad->items[i].table, table))
-            return bad->items[i].why;
-    return NULL;
-}
-
 static json_t *make_missing(const struct serve_dir *d)
 {
     static const struct {
@@ -268,12 +260,12 @@ static json_t *make_missing(const struct serve_dir *d)
         {KYMO_T_LOSS_LEDGER, "losses", "There is no table LossLedger: nobody counted what was lost."},
         {KYMO_T_TIMELINE_WARNING, "bands", "There is no table TimelineWarning; kymo process makes it."},
     };
-    const struct query_bad_tables *bad = query_db_bad(d->db);
+    const struct query_bad *bad = query_db_bad(d->db);
     json_t *list = json_array();
     for (size_t i = 0; i < bad->n; i++)
         miss(list, bad->items[i].table, bad->items[i].why);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const char *why = why_bad(bad, kymo_schema_table(rows[i].table)->name);
+        const char *name = kymo_schema_table(rows[i].table)->name, *why = query_bad_why(bad, name, strlen(name));
         if (!d->has_table[rows[i].table])
             miss(list, rows[i].what, why ? why : rows[i].why);
     }
@@ -291,11 +283,8 @@ static int one_row(struct serve_request *q, const char *text, json_t **ret, stru
     return r;
 }
 
-/*
- * What the table Warning says: how many, and the first of them in full. A file that is damaged inside does not keep the
- * profile from being opened: ret_why says it then.
- */
-static int add_warnings(struct serve_request *q, json_t *o, struct kymo_err *ret_why, struct kymo_err *err)
+/* What the table Warning says: how many, and the first of them in full. */
+static int add_warnings(struct serve_request *q, json_t *o, struct kymo_err *err)
 {
     static const char text[] = "SELECT left(coalesce(category, ''), " NOTE_CHARACTERS
                                ") AS category, left(coalesce(message, ''), " NOTE_CHARACTERS
@@ -306,11 +295,10 @@ static int add_warnings(struct serve_request *q, json_t *o, struct kymo_err *ret
         return r;
     put(o, "warnings", json_incref(json_object_get(part, "n")));
     json_decref(part);
-    r = sql_objects(serve_sql_of(q), text, NULL, 0, NOTES_MAX, &notes, NULL, ret_why);
-    if (r == -ECANCELED || r == -ENOMEM)
-        return kymo_err_set(err, r, "%s", ret_why->text);
-    put(o, "notes", r == 0 ? notes : json_array());
-    return 0;
+    r = sql_objects(serve_sql_of(q), text, NULL, 0, NOTES_MAX, &notes, NULL, err);
+    if (r == 0)
+        put(o, "notes", notes);
+    return r;
 }
 
 static int make(struct serve_request *q, json_t **ret, struct kymo_err *err)
@@ -319,7 +307,6 @@ static int make(struct serve_request *q, json_t **ret, struct kymo_err *err)
     json_t *o = json_pack("{s:{s:I, s:I}, s:b}", "extent", "from", (json_int_t)d->from, "to", (json_int_t)d->to,
                           "own_levels", d->own_levels);
     json_t *part = NULL, *cores = json_array();
-    struct kymo_err unread = {0};
     for (int i = 0; i < d->cores; i++)
         (void)json_array_append_new(cores, json_integer(i));
     put(o, "cores", cores);
@@ -334,7 +321,7 @@ static int make(struct serve_request *q, json_t **ret, struct kymo_err *err)
     }
     if (r == 0) {
         put(o, "operators", part);
-        r = add_warnings(q, o, &unread, err);
+        r = add_warnings(q, o, err);
     }
     if (r == 0)
         r = one_row(q, "SELECT * FROM main.\"Metadata\"", &part, err);
@@ -344,11 +331,7 @@ static int make(struct serve_request *q, json_t **ret, struct kymo_err *err)
     }
     if (r == 0) {
         put(o, "summary", part);
-        part = make_missing(d);
-        query_files_hide_places(unread.text);
-        if (unread.code)
-            miss(part, "Warning", unread.text);
-        put(o, "missing", part);
+        put(o, "missing", make_missing(d));
         *ret = o;
         return 0;
     }

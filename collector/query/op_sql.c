@@ -170,11 +170,12 @@ static bool is_about_tables(const char *sql)
     return false;
 }
 
+static const struct query_limits limits = {
+    .memory_bytes = MEMORY, .threads = THREADS, .timeout_ms = TIMEOUT_MS, .skip_bad = true};
+
 /* sql: only the tables that it names; NULL: all. */
 static int open_tables(const json_t *dirs, const char *sql, struct query_db **ret, struct kymo_err *err)
 {
-    const struct query_limits limits = {
-        .memory_bytes = MEMORY, .threads = THREADS, .timeout_ms = TIMEOUT_MS, .skip_bad = true};
     const char *paths[QUERY_DIRS_MAX];
     size_t n = json_array_size(dirs);
     if (n == 0 || n > QUERY_DIRS_MAX)
@@ -188,13 +189,42 @@ static int open_tables(const json_t *dirs, const char *sql, struct query_db **re
 /* A table that was left out is one that does not exist to DuckDB. */
 static int say_why(const struct query_db *db, int code, struct kymo_err *err)
 {
-    const struct query_bad_tables *bad = query_db_bad(db);
+    const struct query_bad *bad = query_db_bad(db);
     for (size_t i = 0; i < bad->n; i++) {
         char *text KYMO_FREE = kymo_asprintf("Table with name %s does not exist", bad->items[i].table);
         if (text && strcasestr(err->text, text))
             return kymo_err_set(err, code, "%s", bad->items[i].why);
     }
     return code;
+}
+
+static int watch_begin(void *ctx, struct query_db *db, struct kymo_err *err)
+{
+    return serve_own_db(ctx, db, err);
+}
+
+static void watch_end(void *ctx)
+{
+    serve_own_db_done(ctx);
+}
+
+/* DuckDB does not always say which file it could not read. */
+static int look_for_damage(struct serve_request *q, const json_t *dirs, const char *named, int code,
+                           struct kymo_err *err)
+{
+    const struct query_damage_watch watch = {watch_begin, watch_end, q};
+    struct query_bad found = {0};
+    char schema[32] = "";
+    for (size_t i = 0; i < json_array_size(dirs) && !found.n; i++) {
+        const char *dir = json_string_value(json_array_get(dirs, i));
+        if (query_damage_find(dir, named, NULL, &limits, &watch, &found, NULL) < 0)
+            break;
+        if (json_array_size(dirs) > 1)
+            (void)snprintf(schema, sizeof schema, "p%zu: ", i + 1);
+    }
+    int r = found.n ? kymo_err_set(err, -EBADMSG, "%s%s", schema, found.items[0].why) : code;
+    query_bad_done(&found);
+    return r;
 }
 
 static int run_on(struct serve_request *q, const json_t *dirs, const char *named, struct answer *a,
@@ -208,7 +238,9 @@ static int run_on(struct serve_request *q, const json_t *dirs, const char *named
         r = run(db, serve_question_text(serve_question_of(q), "sql"), a, err);
     if (db)
         serve_own_db_done(q);
-    return r < 0 && db ? say_why(db, r, err) : r;
+    if (r < 0 && db)
+        r = say_why(db, r, err);
+    return r == -EINVAL && query_damage_may_be(err) ? look_for_damage(q, dirs, named, r, err) : r;
 }
 
 /* A table may be named in ways that its text does not show; then all are opened, and the error is about all. */

@@ -25,7 +25,8 @@ struct query_db {
     duckdb_connection connection;
     unsigned timeout_ms;
     bool read_once, skip_bad;
-    struct query_bad_tables bad;
+    const struct query_bad *known_bad; /* while it is being opened */
+    struct query_bad bad;
     int *dir_fds; /* -1: could not be opened */
     size_t n_dirs;
 };
@@ -190,7 +191,7 @@ static int make_views(struct query_db *db, const char *dir, const char *name, co
         r = execute(db, text, err);
     }
     if (r == 0)
-        r = query_views_each(name, named, db->skip_bad ? &db->bad : NULL, create_view, db, err);
+        r = query_views_each(name, named, db->known_bad, db->skip_bad ? &db->bad : NULL, create_view, db, err);
     if (r == -ENOENT)
         r = kymo_err_set(err, -ENOENT, "%s: no table (NAME.parquet) in this directory", dir);
     return r == 0 && schema ? execute(db, "SET schema = 'main'", err) : r;
@@ -229,6 +230,7 @@ static int open_all(const char *const *dirs, size_t n, enum views views, const c
     db->timeout_ms = limits->timeout_ms;
     db->read_once = limits->read_once;
     db->skip_bad = limits->skip_bad;
+    db->known_bad = limits->known_bad;
     int r = open_database(db, limits, err);
     /* Each statement looks at the files' ends again otherwise; a file that has changed is read anew even so. */
     if (r == 0 && !db->read_once)
@@ -239,6 +241,7 @@ static int open_all(const char *const *dirs, size_t n, enum views views, const c
         r = open_dirs(db, dirs, n, views == VIEWS_AND_SCHEMAS, named, err);
     if (r == 0)
         r = lock_down(db, err);
+    db->known_bad = NULL;
     if (r < 0)
         return r;
     *ret = KYMO_TAKE(db);
@@ -271,7 +274,7 @@ int query_db_place(const struct query_db *db, size_t i)
     return db->dir_fds[i];
 }
 
-const struct query_bad_tables *query_db_bad(const struct query_db *db)
+const struct query_bad *query_db_bad(const struct query_db *db)
 {
     return &db->bad;
 }
@@ -298,7 +301,7 @@ struct query_db *query_db_free(struct query_db *db)
         if (db->dir_fds[i] >= 0)
             (void)kymo_file_close(db->dir_fds[i]);
     kymo_free(db->dir_fds);
-    query_views_bad_done(&db->bad);
+    query_bad_done(&db->bad);
     kymo_free(db);
     return NULL;
 }

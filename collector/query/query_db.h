@@ -19,6 +19,8 @@
 #define QUERY_DIRS_MAX 8
 #define QUERY_PLACES_MAX 256
 
+struct query_bad; /* query_bad.h */
+
 struct query_limits {
     uint64_t memory_bytes; /* 0: 512 MiB */
     unsigned threads;      /* 0: 1 */
@@ -26,6 +28,7 @@ struct query_limits {
     const char *spill_dir; /* where sorting may put what exceeds the memory; NULL: nowhere, such a query fails */
     bool read_once;        /* files are, by and large: nothing of them is kept, which no limit of memory would hold */
     bool skip_bad;         /* a table that cannot be read is left out (query_db_bad), and no error */
+    const struct query_bad *known_bad; /* with skip_bad: left out without being tried; NULL: none */
 };
 
 /* For programs: members memory and threads (uint64_t). */
@@ -61,8 +64,7 @@ int query_db_open_places(const char *const *dirs, size_t n, const struct query_l
 /* Of query_db_open: 0. -1: it could not be opened. */
 int query_db_place(const struct query_db *db, size_t i);
 /* Tables that were left out: no view is there of them, in any schema. */
-struct query_bad_tables;
-const struct query_bad_tables *query_db_bad(const struct query_db *db);
+const struct query_bad *query_db_bad(const struct query_db *db);
 /* From another thread: what runs ends with an error. */
 void query_db_interrupt(struct query_db *db);
 struct query_db *query_db_free(struct query_db *db);

@@ -6,11 +6,9 @@
 #include <strings.h>
 
 #include "base/alloc.h"
-#include "collector/query/query_files.h"
 #include "formats/schema/schema.h"
 
 #define SQL_MAX (64u << 20)
-#define BAD_MAX QUERY_FILES_MAX
 
 int query_views_quote(struct kymo_buf *b, const char *text, char quote)
 {
@@ -79,7 +77,6 @@ static bool has_table(const struct query_files *list, const char *name)
     return false;
 }
 
-/* Whether a name of n bytes stands in a text, whatever the case of letters; a text that is NULL has all. */
 static bool is_named(const char *text, const char *name, size_t n)
 {
     for (; text && *text; text++)
@@ -88,25 +85,20 @@ static bool is_named(const char *text, const char *name, size_t n)
     return !text;
 }
 
+bool query_views_named(const char *named, const struct query_file *f)
+{
+    return is_named(named, f->table, f->n);
+}
+
 struct maker {
     const char *dir, *named;
+    const struct query_bad *known;
     struct query_files files;
     struct kymo_buf sql;
-    struct query_bad_tables *bad;
+    struct query_bad *bad;
     int (*run)(void *ctx, const char *sql, struct kymo_err *err);
     void *ctx;
 };
-
-/* What DuckDB says of a file that it cannot read, in a line. */
-static void make_line(const char *file, struct kymo_err *why)
-{
-    char text[sizeof why->text];
-    size_t n = strcspn(why->text, "\n");
-    memcpy(text, why->text, n);
-    text[n] = '\0';
-    query_files_hide_places(text);
-    (void)kymo_err_set(why, -EBADMSG, "%s: cannot be read: %s", file, text);
-}
 
 /* Of the kind that another try does not mend: -EBADMSG. */
 static bool is_bad(int code)
@@ -116,7 +108,8 @@ static bool is_bad(int code)
 
 static int make_view(struct maker *m, size_t begin, size_t end, struct kymo_err *err)
 {
-    int r = 0;
+    const char *known = query_bad_why(m->known, m->files.items[begin].table, m->files.items[begin].n);
+    int r = known ? kymo_err_set(err, -EBADMSG, "%s", known) : 0;
     for (size_t i = begin; i < end && r == 0; i++)
         r = query_files_check(m->dir, m->files.items[i].name, err);
     if (r < 0)
@@ -128,7 +121,7 @@ static int make_view(struct maker *m, size_t begin, size_t end, struct kymo_err 
     r = m->run(m->ctx, (const char *)m->sql.data, err);
     if (r != -EINVAL)
         return r;
-    make_line(m->files.items[begin].name, err);
+    query_bad_say(m->files.items[begin].name, err);
     return -EBADMSG;
 }
 
@@ -137,14 +130,7 @@ static int keep_bad(struct maker *m, const struct query_file *f, const struct ky
 {
     if (!m->bad || !is_bad(why->code))
         return kymo_err_set(err, why->code, "%s", why->text);
-    void *p = m->bad->items;
-    int r = kymo_grow(&p, &m->bad->cap, m->bad->n + 1, BAD_MAX, sizeof *m->bad->items);
-    if (r < 0)
-        return kymo_err_set(err, r, "more than %d tables that cannot be read", BAD_MAX);
-    m->bad->items = p;
-    const struct query_bad_table b = {kymo_strndup(f->table, f->n), kymo_strdup(why->text)};
-    m->bad->items[m->bad->n++] = b;
-    return b.table && b.why ? 0 : kymo_err_set(err, -ENOMEM, "out of memory");
+    return query_bad_add(m->bad, f->table, f->n, why->text, err);
 }
 
 static int make_views(struct maker *m, struct kymo_err *err)
@@ -155,7 +141,7 @@ static int make_views(struct maker *m, struct kymo_err *err)
         struct kymo_err why = {0};
         for (end = i + 1; end < list->n && query_files_same_table(&list->items[i], &list->items[end]);)
             end++;
-        if (!is_named(m->named, list->items[i].table, list->items[i].n))
+        if (!query_views_named(m->named, &list->items[i]))
             continue;
         if (make_view(m, i, end, &why) < 0)
             r = keep_bad(m, &list->items[i], &why, err);
@@ -171,10 +157,10 @@ static int make_views(struct maker *m, struct kymo_err *err)
     return r;
 }
 
-int query_views_each(const char *dir, const char *named, struct query_bad_tables *bad,
+int query_views_each(const char *dir, const char *named, const struct query_bad *known, struct query_bad *bad,
                      int (*run)(void *ctx, const char *sql, struct kymo_err *err), void *ctx, struct kymo_err *err)
 {
-    struct maker m = {.dir = dir, .named = named, .bad = bad, .run = run, .ctx = ctx};
+    struct maker m = {.dir = dir, .named = named, .known = known, .bad = bad, .run = run, .ctx = ctx};
     int r = query_files_list(dir, &m.files, err);
     if (r == 0 && m.files.n == 0)
         r = kymo_err_set(err, -ENOENT, "%s: no table (NAME.parquet) in this directory", dir);
@@ -185,14 +171,4 @@ int query_views_each(const char *dir, const char *named, struct query_bad_tables
     kymo_buf_done(&m.sql);
     query_files_done(&m.files);
     return r;
-}
-
-void query_views_bad_done(struct query_bad_tables *bad)
-{
-    for (size_t i = 0; i < bad->n; i++) {
-        kymo_free(bad->items[i].table);
-        kymo_free(bad->items[i].why);
-    }
-    kymo_free(bad->items);
-    *bad = (struct query_bad_tables){0};
 }

@@ -7,26 +7,22 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "collector/query/query_bad.h"
+#include "collector/query/query_files.h"
 #include "formats/schema/schema.h"
 
-/* A table that cannot be read, and a line that says of which file, and why. */
-struct query_bad_table {
-    char *table, *why;
-};
-struct query_bad_tables {
-    struct query_bad_table *items;
-    size_t n, cap;
-};
+/* Whether a file's table is among those named in a text, whatever the case of letters; NULL: all are. */
+bool query_views_named(const char *named, const struct query_file *f);
 
 /*
  * Calls run with one CREATE VIEW statement per table found in dir (query_files.h), then per table of the schema that
  * has no file. -ENOENT when dir holds no table at all. named: only tables whose names stand in it; NULL: all. bad:
- * takes tables that cannot be read, of which no view is made then; NULL: they are an error.
+ * takes tables that cannot be read, of which no view is made then; NULL: they are an error. known: tables of which it
+ * is known that they cannot be read; NULL: none.
  */
-int query_views_each(const char *dir, const char *named, struct query_bad_tables *bad,
+int query_views_each(const char *dir, const char *named, const struct query_bad *known, struct query_bad *bad,
                      int (*run)(void *ctx, const char *sql, struct kymo_err *err), void *ctx,
                      struct kymo_err *err) KYMO_MUST_CHECK;
-void query_views_bad_done(struct query_bad_tables *bad);
 
 /* Appends the statement for a view of a table of the schema without rows. */
 int query_views_nothing(struct kymo_buf *b, const struct kymo_table *table) KYMO_MUST_CHECK;

@@ -70,6 +70,29 @@ static void set_connection(struct serve_request *q, struct serve_dir *dir, duckd
     (void)pthread_mutex_unlock(&q->serve->lock);
 }
 
+static int watch_begin(void *ctx, struct query_db *db, struct kymo_err *err)
+{
+    return serve_own_db(ctx, db, err);
+}
+
+static void watch_end(void *ctx)
+{
+    serve_own_db_done(ctx);
+}
+
+/* What a directory says after a failure in it: of damaged files, if that is why. */
+static int doubt(struct serve_request *q, struct serve_dir *dir, int failed, struct kymo_err *err)
+{
+    const struct query_damage_watch watch = {watch_begin, watch_end, q};
+    struct kymo_err found = {0};
+    bool again = false;
+    if (!serve_dir_failed(failed) || q->stop ||
+        serve_dirs_doubt(q->serve->dirs, dir, &watch, &again, &found) != -EBADMSG)
+        return failed;
+    q->again |= again;
+    return kymo_err_set(err, -EBADMSG, "%s", found.text);
+}
+
 int serve_visit(struct serve_request *q, const char *path,
                 int (*visit)(struct serve_request *q, void *ctx, struct kymo_err *err), void *ctx, struct kymo_err *err)
 {
@@ -84,6 +107,7 @@ int serve_visit(struct serve_request *q, const char *path,
         r = visit(q, ctx, err);
         set_connection(q, NULL, NULL);
         duckdb_disconnect(&connection);
+        r = doubt(q, dir, r, err);
     }
     serve_dirs_put(q->serve->dirs, dir);
     return r;
@@ -126,6 +150,11 @@ static int run_op(struct serve_request *q, void *ctx, struct kymo_err *err)
     return q->op->run(q, err);
 }
 
+static int run(struct serve_request *q, struct kymo_err *err)
+{
+    return q->op->alone ? q->op->run(q, err) : serve_visit(q, q->question.dir, run_op, NULL, err);
+}
+
 static void *work(void *arg)
 {
     struct serve_request *q = arg;
@@ -133,7 +162,11 @@ static void *work(void *arg)
     struct kymo_err err = {0};
     if (q->op->patient)
         serve_give_way();
-    int r = q->op->alone ? q->op->run(q, &err) : serve_visit(q, q->question.dir, run_op, NULL, &err);
+    int r = run(q, &err);
+    if (r < 0 && q->again && !q->begun && !q->stop) {
+        err = (struct kymo_err){0};
+        r = run(q, &err);
+    }
     (void)pthread_mutex_lock(&s->lock);
     if (r < 0 && q->late)
         r = kymo_err_set(&err, -ETIMEDOUT, "the answer took longer than %u ms", s->limits.timeout_ms);

@@ -187,7 +187,7 @@ static int find_sums(struct serve_dir *d, const struct sql *s, struct kymo_err *
 /* Tables that cannot be read are as those that are not there; without instructions there is nothing to show. */
 static int stand_in(const struct serve_dir *d, const struct sql *s, struct kymo_err *err)
 {
-    const struct query_bad_tables *bad = query_db_bad(d->db);
+    const struct query_bad *bad = query_db_bad(d->db);
     struct kymo_buf b;
     int r = 0;
     kymo_buf_init(&b, SQL_MAX);
@@ -269,19 +269,64 @@ static int open_own(struct serve_dir *d, struct kymo_err *err)
     (void)snprintf(place, sizeof place, "/proc/self/fd/%d", query_db_place(d->db, 0));
     if (!(d->own = KYMO_NEW(struct serve_own)))
         return kymo_err_set(err, -ENOMEM, "no memory for tables");
-    return serve_own_open(d->own, place, err);
+    return serve_own_open(d->own, place, query_db_bad(d->db), err);
 }
 
-int serve_dir_open(const char *path, const struct query_limits *limits, struct serve_dir **ret, struct kymo_err *err)
+bool serve_dir_failed(int error)
 {
-    struct serve_dir *d KYMO_CLEANUP(dir_freep) = KYMO_NEW(struct serve_dir);
-    if (!d || !(d->path = kymo_strdup(path)))
-        return kymo_err_set(err, -ENOMEM, "no memory for a directory");
+    return error == -EIO || error == -EBADMSG;
+}
+
+static int look(struct serve_dir *d, const struct query_limits *limits, const struct query_damage_watch *watch,
+                struct kymo_err *err)
+{
+    struct query_limits own = *limits;
+    own.read_once = true;
+    int r = query_damage_find(d->path, NULL, d->db ? query_db_bad(d->db) : NULL, &own, watch, &d->damage, err);
+    d->looked = r == 0;
+    d->bad_instructions = query_bad_take(&d->damage, kymo_schema_table(KYMO_T_INSTRUCTION)->name);
+    return r;
+}
+
+int serve_dir_look(struct serve_dir *d, const struct query_limits *limits, const struct query_damage_watch *watch,
+                   struct kymo_err *err)
+{
+    (void)pthread_mutex_lock(&d->damage_lock);
+    int r = d->looked ? 0 : look(d, limits, watch, err);
+    (void)pthread_mutex_unlock(&d->damage_lock);
+    return r;
+}
+
+static int copy_damage(struct serve_dir *d, const struct serve_dir *before, struct kymo_err *err)
+{
+    int r = 0;
+    for (size_t i = 0; i < before->damage.n && r == 0; i++) {
+        const struct query_bad_table *t = &before->damage.items[i];
+        r = query_bad_add(&d->damage, t->table, strlen(t->table), t->why, err);
+    }
+    if (before->bad_instructions && !(d->bad_instructions = kymo_strdup(before->bad_instructions)))
+        r = kymo_err_set(err, -ENOMEM, "no memory for a directory");
+    d->looked = true;
+    return r;
+}
+
+static struct serve_dir *make(const char *path)
+{
+    struct serve_dir *d = KYMO_NEW(struct serve_dir);
+    if (!d)
+        return NULL;
     (void)pthread_mutex_init(&d->lock, NULL);
+    (void)pthread_mutex_init(&d->damage_lock, NULL);
     kymo_buf_init(&d->overview, SERVE_OVERVIEW_MAX);
+    return (d->path = kymo_strdup(path)) ? d : serve_dir_free(d);
+}
+
+static int fill(struct serve_dir *d, const struct query_limits *limits, struct kymo_err *err)
+{
     struct query_limits own = *limits;
     own.skip_bad = true;
-    int r = query_db_open(path, &own, &d->db, err);
+    own.known_bad = &d->damage;
+    int r = query_db_open(d->path, &own, &d->db, err);
     struct sql s = {0};
     if (r == 0)
         r = open_own(d, err);
@@ -291,9 +336,26 @@ int serve_dir_open(const char *path, const struct query_limits *limits, struct s
         r = prepare(d, &s, err);
     if (s.connection)
         duckdb_disconnect(&s.connection);
-    if (r == 0)
-        *ret = KYMO_TAKE(d);
     return r;
+}
+
+int serve_dir_open(const char *path, const struct query_limits *limits, const struct serve_dir *before,
+                   struct serve_dir **ret, struct kymo_err *err)
+{
+    struct serve_dir *d KYMO_CLEANUP(dir_freep) = make(path);
+    struct kymo_err why = {0};
+    int r = !d ? kymo_err_set(err, -ENOMEM, "no memory for a directory") : before ? copy_damage(d, before, err) : 0;
+    if (r < 0)
+        return r;
+    r = fill(d, limits, &why);
+    if (serve_dir_failed(r) && !before && serve_dir_look(d, limits, NULL, NULL) == 0 && d->damage.n)
+        return serve_dir_open(path, limits, d, ret, err);
+    if (serve_dir_failed(r) && d->bad_instructions)
+        return kymo_err_set(err, -EBADMSG, "%s", d->bad_instructions);
+    if (r < 0)
+        return kymo_err_lines(err, r, why.text);
+    *ret = KYMO_TAKE(d);
+    return 0;
 }
 
 struct serve_dir *serve_dir_free(struct serve_dir *d)
@@ -313,7 +375,10 @@ struct serve_dir *serve_dir_free(struct serve_dir *d)
         serve_own_done(d->own);
     kymo_free(d->own);
     kymo_buf_done(&d->overview);
+    query_bad_done(&d->damage);
+    kymo_free(d->bad_instructions);
     (void)pthread_mutex_destroy(&d->lock);
+    (void)pthread_mutex_destroy(&d->damage_lock);
     query_db_free(d->db);
     serve_waits_free(d->waits);
     kymo_free(d->path);

@@ -11,6 +11,8 @@
 #include <stdbool.h>
 
 #include "base/buf.h"
+#include "collector/query/query_bad.h"
+#include "collector/query/query_damage.h"
 #include "collector/query/query_db.h"
 #include "collector/query/serve_sql.h"
 
@@ -76,6 +78,12 @@ struct serve_dir {
     bool own_levels; /* LevelOfDetail is there */
     bool has_split;  /* executed_by is there */
     bool has_table[256];
+    /* Under damage_lock. Tables that are damaged inside, if somebody has looked; those of a directory opened again are
+     * left out of it. Instructions that are damaged in places are shown where they are not. */
+    struct query_bad damage;
+    char *bad_instructions; /* NULL: they can be read */
+    bool looked;
+    pthread_mutex_t damage_lock;
     int64_t from, to;
     double peak; /* FLOPs that one PE array can do in a nanosecond; 0: the tables do not say */
     int64_t buckets[SERVE_KIND_MAX][SERVE_LEVELS_MAX]; /* widths of the levels, the finest first; 0: no more */
@@ -92,10 +100,18 @@ struct serve_dir {
     struct kymo_buf overview;  /* the answer, as text; empty: not made yet */
 };
 
-/* stop as in struct sql: the time it takes grows with the tables where LevelOfDetail is not there. */
-int serve_dir_open(const char *path, const struct query_limits *limits, struct serve_dir **ret,
-                   struct kymo_err *err) KYMO_MUST_CHECK;
+/*
+ * The time it takes grows with the tables where LevelOfDetail is not there. before: what was opened of this path
+ * earlier, whose damaged tables are left out; NULL: nothing was. -EBADMSG: the instructions cannot be read.
+ */
+int serve_dir_open(const char *path, const struct query_limits *limits, const struct serve_dir *before,
+                   struct serve_dir **ret, struct kymo_err *err) KYMO_MUST_CHECK;
 struct serve_dir *serve_dir_free(struct serve_dir *d); /* NULL is fine; returns NULL */
+/* Whether an error is one of those that damaged tables lead to. */
+bool serve_dir_failed(int error);
+/* Looks which tables are damaged inside, the first time that it is called. Thread-safe. */
+int serve_dir_look(struct serve_dir *d, const struct query_limits *limits, const struct query_damage_watch *watch,
+                   struct kymo_err *err) KYMO_MUST_CHECK;
 /* The widest bucket of a kind that is at most so wide, else the finest. -1: it has none. */
 int64_t serve_dir_bucket(const struct serve_dir *d, enum serve_kind kind, int64_t most);
 int serve_dir_connect(struct serve_dir *d, duckdb_connection *ret, struct kymo_err *err) KYMO_MUST_CHECK;

@@ -15,6 +15,7 @@ struct entry {
     struct stat st;
     unsigned users;
     uint64_t used;
+    bool stale; /* it was opened again without its damaged tables */
 };
 
 struct serve_dirs {
@@ -77,10 +78,19 @@ static size_t oldest(const struct serve_dirs *d)
     return best;
 }
 
+/* Stale ones are not wanted however few there are. */
+static size_t unwanted(const struct serve_dirs *d, size_t most)
+{
+    for (size_t i = 0; i < d->n; i++)
+        if (d->entries[i]->users == 0 && d->entries[i]->stale)
+            return i;
+    return d->n > most ? oldest(d) : SIZE_MAX;
+}
+
 /* Takes out what is too much; the caller frees it, without the lock. NULL: nothing. */
 static struct entry *trim(struct serve_dirs *d, size_t most)
 {
-    size_t i = d->n > most ? oldest(d) : SIZE_MAX;
+    size_t i = unwanted(d, most);
     if (i == SIZE_MAX)
         return NULL;
     struct entry *e = d->entries[i];
@@ -91,7 +101,7 @@ static struct entry *trim(struct serve_dirs *d, size_t most)
 static struct entry *find(struct serve_dirs *d, const char *path, const struct stat *st)
 {
     for (size_t i = 0; i < d->n; i++)
-        if (same(&d->entries[i]->st, st) && !strcmp(d->entries[i]->path, path))
+        if (!d->entries[i]->stale && same(&d->entries[i]->st, st) && !strcmp(d->entries[i]->path, path))
             return d->entries[i];
     return NULL;
 }
@@ -122,16 +132,16 @@ static void withdraw(struct serve_dirs *d, struct entry *e)
             take_out(d, i);
 }
 
-/* With the lock held, which is given up meanwhile. */
-static int open_entry(struct serve_dirs *d, const char *path, const struct stat *st, struct serve_dir **ret,
-                      struct kymo_err *err)
+/* With the lock held, which is given up meanwhile. before: see serve_dir_open. */
+static int open_entry(struct serve_dirs *d, const char *path, const struct stat *st, const struct serve_dir *before,
+                      struct serve_dir **ret, struct kymo_err *err)
 {
     struct entry *e = announce(d, path, st, err), *gone = NULL;
     struct serve_dir *dir = NULL;
     if (!e)
         return err->code;
     (void)pthread_mutex_unlock(&d->lock);
-    int r = serve_dir_open(path, &d->limits, &dir, err);
+    int r = serve_dir_open(path, &d->limits, before, &dir, err);
     (void)pthread_mutex_lock(&d->lock);
     if (r < 0)
         withdraw(d, e);
@@ -165,7 +175,7 @@ int serve_dirs_get(struct serve_dirs *d, const char *path, struct serve_dir **re
         e->users++;
         *ret = e->dir;
     } else {
-        r = open_entry(d, path, &st, ret, &own);
+        r = open_entry(d, path, &st, NULL, ret, &own);
     }
     (void)pthread_mutex_unlock(&d->lock);
     /* A text may have lines. */
@@ -174,14 +184,54 @@ int serve_dirs_get(struct serve_dirs *d, const char *path, struct serve_dir **re
     return r;
 }
 
+static struct entry *entry_of(const struct serve_dirs *d, const struct serve_dir *dir)
+{
+    size_t i = 0;
+    while (i < d->n && d->entries[i]->dir != dir)
+        i++;
+    return i < d->n ? d->entries[i] : NULL;
+}
+
+/* From now on the directory is one without its damaged tables; who uses this one may go on. */
+static int open_again(struct serve_dirs *d, struct serve_dir *dir, struct kymo_err *err)
+{
+    struct serve_dir *fresh = NULL;
+    int r = 0;
+    (void)pthread_mutex_lock(&d->lock);
+    struct entry *e = entry_of(d, dir);
+    if (e && !e->stale) {
+        e->stale = true;
+        r = open_entry(d, e->path, &e->st, dir, &fresh, err);
+    }
+    (void)pthread_mutex_unlock(&d->lock);
+    if (fresh)
+        serve_dirs_put(d, fresh);
+    return r;
+}
+
+int serve_dirs_doubt(struct serve_dirs *d, struct serve_dir *dir, const struct query_damage_watch *watch,
+                     bool *ret_again, struct kymo_err *err)
+{
+    int r = serve_dir_look(dir, &d->limits, watch, err);
+    *ret_again = false;
+    if (r == 0 && dir->damage.n) {
+        r = open_again(d, dir, err);
+        *ret_again = r == 0;
+    }
+    if (r < 0)
+        return r;
+    const char *why = dir->bad_instructions ? dir->bad_instructions : dir->damage.n ? dir->damage.items[0].why : NULL;
+    return why ? kymo_err_set(err, -EBADMSG, "%s", why) : 0;
+}
+
 void serve_dirs_put(struct serve_dirs *d, struct serve_dir *dir)
 {
     (void)pthread_mutex_lock(&d->lock);
-    for (size_t i = 0; i < d->n; i++)
-        if (d->entries[i]->dir == dir) {
-            d->entries[i]->users--;
-            d->entries[i]->used = ++d->clock;
-        }
+    struct entry *e = entry_of(d, dir);
+    if (e) {
+        e->users--;
+        e->used = ++d->clock;
+    }
     struct entry *gone = trim(d, SERVE_DIRS_MAX);
     (void)pthread_mutex_unlock(&d->lock);
     if (gone)

@@ -34,6 +34,7 @@ struct serve_request {
     uint64_t credit, deadline_ns;
     volatile bool stop;
     bool late, begun; /* begun: HEAD is out */
+    bool again;       /* what failed may work now: damaged tables are left out */
 };
 
 /* The last frame of id; err NULL: the answer is whole. */

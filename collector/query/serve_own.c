@@ -52,12 +52,24 @@ static int open_events(struct serve_own *o, const struct query_files *files, con
     return r;
 }
 
-int serve_own_open(struct serve_own *o, const char *place, struct kymo_err *err)
+static void leave_out(struct query_files *files, const struct query_bad *bad)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < files->n; i++)
+        if (query_bad_why(bad, files->items[i].table, files->items[i].n))
+            kymo_free(files->items[i].name);
+        else
+            files->items[kept++] = files->items[i];
+    files->n = kept;
+}
+
+int serve_own_open(struct serve_own *o, const char *place, const struct query_bad *bad, struct kymo_err *err)
 {
     struct query_files files;
     int r = query_files_list(place, &files, err);
     if (r < 0)
         return r;
+    leave_out(&files, bad);
     r = open_events(o, &files, place, err);
     if (r == 0)
         r = serve_own_open_edges(o, &files, place, err);

@@ -41,8 +41,11 @@ struct serve_own_coarse {
     size_t n, cap;
 };
 
-/* place: the directory by a name of its descriptor. Files that are not read here are no error. */
-int serve_own_open(struct serve_own *o, const char *place, struct kymo_err *err) KYMO_MUST_CHECK;
+/* place: the directory by a name of its descriptor. Files that are not read here are no error. bad: tables to leave
+ * out.
+ */
+int serve_own_open(struct serve_own *o, const char *place, const struct query_bad *bad,
+                   struct kymo_err *err) KYMO_MUST_CHECK;
 void serve_own_done(struct serve_own *o);
 
 bool serve_own_has_levels(const struct serve_dir *d);

@@ -47,13 +47,9 @@ int serve_waits_read(const struct sql *s, struct serve_waits **ret, struct kymo_
     *ret = NULL;
     if (!w)
         return kymo_err_set(err, -ENOMEM, "no memory for waits");
-    struct kymo_err why = {0};
-    int r = sql_run(s, text, (struct sql_bind[]){SQL_INT(SERVE_WAITS_MAX)}, 1, keep, w, &why);
-    /* What is wrong with the table's file is told to who asks for its rows; the others stay readable without it. */
-    if (r == -EINVAL || r == -EIO || (r == 0 && !w->n))
-        return 0;
-    if (r < 0)
-        return kymo_err_set(err, r, "%s", why.text);
+    int r = sql_run(s, text, (struct sql_bind[]){SQL_INT(SERVE_WAITS_MAX)}, 1, keep, w, err);
+    if (r < 0 || !w->n)
+        return r;
     qsort(w->rows, w->n, sizeof *w->rows, compare);
     *ret = KYMO_TAKE(w);
     return 0;

@@ -222,13 +222,13 @@ static int load(struct opening *o, uint64_t size, struct kymo_err *err)
     struct table_file *f = o->f;
     uint8_t tail[TAIL];
     if (size < TAIL + 4)
-        return kymo_err_set(err, -EINVAL, "%s: too short for a table", f->path);
+        return kymo_err_set(err, -EBADMSG, "%s: too short for a table", f->path);
     int r = kymo_file_pread_all(f->fd, tail, TAIL, size - TAIL, f->path, err);
     if (r < 0)
         return r;
     uint32_t n = kymo_le32(tail);
     if (memcmp(tail + 4, "PAR1", 4) != 0 || n > size - TAIL - 4)
-        return kymo_err_set(err, -EINVAL, "%s: no footer of Parquet", f->path);
+        return kymo_err_set(err, -EBADMSG, "%s: no footer of Parquet", f->path);
     if (n > TABLE_FILE_FOOTER_MAX)
         return kymo_err_set(err, -ENOTSUP, "%s: a footer of %u bytes", f->path, n);
     if (!(f->footer = kymo_malloc((size_t)n + 1)))
@@ -241,7 +241,7 @@ static int load(struct opening *o, uint64_t size, struct kymo_err *err)
     if (r < 0)
         return kymo_err_set(err, r, "%s: no memory for a footer", f->path);
     if (o->t.bad)
-        return kymo_err_set(err, -EINVAL, "%s: the footer is broken at byte %llu", f->path,
+        return kymo_err_set(err, -EBADMSG, "%s: the footer is broken at byte %llu", f->path,
                             (unsigned long long)(size - TAIL - n + (uint64_t)(o->t.at - f->footer)));
     return o->ours && !o->other ? 0 : kymo_err_set(err, -ENOTSUP, "%s: not as kymo writes tables", f->path);
 }

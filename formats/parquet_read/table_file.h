@@ -41,7 +41,7 @@ struct table_file {
 
 /*
  * columns outlives the call only. -ENOTSUP: it is not of kymo's writer, or a column is a list, a bool, or not
- * compressed with zstd; -EINVAL: it is broken.
+ * compressed with zstd; -EBADMSG: it is broken.
  */
 int table_file_open(const char *path, const char *const *columns, size_t n, struct table_file **ret,
                     struct kymo_err *err) KYMO_MUST_CHECK;

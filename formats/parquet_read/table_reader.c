@@ -155,7 +155,7 @@ static int unpack(struct table_reader *r, const uint8_t *packed, const struct pa
     memset(body + n, 0, TABLE_UNPACK_SLACK);
     size_t found = n ? ZSTD_decompressDCtx(r->zstd, body, n, packed, (size_t)p->packed) : 0;
     *ret = body;
-    return ZSTD_isError(found) || found != n ? -EINVAL : 0;
+    return ZSTD_isError(found) || found != n ? -EBADMSG : 0;
 }
 
 static size_t width_of(enum table_type type)
@@ -207,7 +207,7 @@ static int take_dictionary(struct reading *g, const uint8_t *packed, const struc
     size_t width = width_of(g->type);
     d->n = (size_t)p->values;
     if (g->type != TABLE_TEXT && d->n > (size_t)p->unpacked / width)
-        return -EINVAL;
+        return -EBADMSG;
     for (size_t i = 0; i < d->n && at; i++) {
         if (g->type == TABLE_TEXT) {
             at = text_at(at, end, &d->values[i].text);
@@ -218,7 +218,7 @@ static int take_dictionary(struct reading *g, const uint8_t *packed, const struc
             d->values[i].number = number_at(g->type, at + i * width);
         }
     }
-    return at ? 0 : -EINVAL;
+    return at ? 0 : -EBADMSG;
 }
 
 static int room(void **p, size_t *cap, size_t n, size_t size)
@@ -248,7 +248,7 @@ static int take_levels(struct reading *g, const uint8_t **at, const uint8_t *end
         return 0;
     uint32_t n = end - *at < 4 ? UINT32_MAX : kymo_le32(*at);
     if (end - *at < 4 || n > (size_t)(end - *at) - 4)
-        return -EINVAL;
+        return -EBADMSG;
     int r = table_unpack_hybrid(*at + 4, *at + 4 + n, 1, g->r->levels, rows);
     *at += 4 + n;
     *ret = 0;
@@ -368,11 +368,11 @@ static int take_places(struct reading *g, const uint8_t *at, const uint8_t *end,
     if (n == 0)
         return 0;
     if (at == end)
-        return -EINVAL;
+        return -EBADMSG;
     int r = table_unpack_hybrid(at + 1, end, *at, places, n);
     for (size_t i = 0; r == 0 && i < n; i++)
         if (places[i] >= g->r->dictionary.n)
-            r = -EINVAL;
+            r = -EBADMSG;
     return r;
 }
 
@@ -387,7 +387,7 @@ static int take_plain_texts(struct reading *g, const uint8_t *at, const uint8_t 
     for (size_t i = 0; i < n && at; i++)
         at = text_at(at, end, &texts[i]);
     *ret = texts;
-    return at ? 0 : -EINVAL;
+    return at ? 0 : -EBADMSG;
 }
 
 static int take_values(struct reading *g, int64_t encoding, const uint8_t *at, const uint8_t *end, size_t n,
@@ -406,7 +406,7 @@ static int take_values(struct reading *g, int64_t encoding, const uint8_t *at, c
         r = take_plain_texts(g, at, end, n, &texts);
         v->texts = texts;
     } else if (encoding == PLAIN) {
-        r = n > (size_t)(end - at) / v->width ? -EINVAL : 0;
+        r = n > (size_t)(end - at) / v->width ? -EBADMSG : 0;
     } else {
         r = -ENOTSUP;
     }
@@ -446,14 +446,14 @@ static int take_pages(struct reading *g, size_t rows)
     while (r == 0 && g->done < g->n) {
         struct page p;
         if (row >= rows || !read_page(&t, &p))
-            return -EINVAL;
+            return -EBADMSG;
         size_t end = row + (p.type == PAGE_DATA ? (size_t)p.values : 0);
         if (p.type == PAGE_DICTIONARY)
             r = p.encoding == PLAIN || p.encoding == PLAIN_DICTIONARY ? take_dictionary(g, t.at, &p) : -ENOTSUP;
         else if (p.type != PAGE_DATA)
             r = -ENOTSUP;
         else if (end > rows || p.values == 0)
-            r = -EINVAL;
+            r = -EBADMSG;
         else if (wants(g, end))
             r = take_page(g, t.at, &p, row);
         t.at += p.packed;
@@ -467,7 +467,7 @@ static int read_chunk(struct table_reader *r, size_t group, size_t column, struc
     const struct table_chunk *c = &r->file->chunks[group * r->file->n_columns + column];
     kymo_buf_reset(&r->raw);
     if (c->size == 0)
-        return kymo_err_set(err, -EINVAL, "%s: row group %zu has a column without bytes", r->file->path, group);
+        return kymo_err_set(err, -EBADMSG, "%s: row group %zu has a column without bytes", r->file->path, group);
     if (c->size > TABLE_READER_CHUNK_MAX || kymo_buf_reserve(&r->raw, c->size) < 0)
         return kymo_err_set(err, -ENOMEM, "no memory for a column of %s", r->file->path);
     r->raw.len = c->size;

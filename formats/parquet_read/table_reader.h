@@ -22,7 +22,7 @@ void table_reader_freep(struct table_reader **r);
 
 /*
  * Values of one column of a group at n rows of it, ascending; rows NULL: at all n, which are the group's. Pages without
- * such a row are not unpacked. Of a column that the file does not have all are null. -EINVAL: the file is broken;
+ * such a row are not unpacked. Of a column that the file does not have all are null. -EBADMSG: the file is broken;
  * -ENOTSUP: it is packed in another way than our writer does.
  */
 int table_reader_ints(struct table_reader *r, size_t group, size_t column, const uint32_t *rows, size_t n, int64_t *ret,

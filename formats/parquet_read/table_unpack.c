@@ -76,7 +76,7 @@ int table_unpack_hybrid(const uint8_t *at, const uint8_t *end, unsigned width, u
 {
     struct source s = {.at = at, .end = end};
     if (width > 32)
-        return -EINVAL;
+        return -EBADMSG;
     for (size_t done = 0, took; done < n && !s.bad; done += took) {
         uint64_t head = varint(&s);
         took = s.bad      ? 0
@@ -85,7 +85,7 @@ int table_unpack_hybrid(const uint8_t *at, const uint8_t *end, unsigned width, u
         if (took == 0)
             s.bad = 1;
     }
-    return s.bad ? -EINVAL : 0;
+    return s.bad ? -EBADMSG : 0;
 }
 
 struct delta {
@@ -141,10 +141,10 @@ int table_unpack_delta(const uint8_t *at, const uint8_t *end, int narrow, int64_
     d.value = zigzag(varint(&s));
     if (s.bad || count != n || d.block == 0 || d.block % 128 || d.block > 65536 || d.per_block == 0 ||
         d.per_block > MINIBLOCKS_MAX || d.block % (d.per_block * 32))
-        return -EINVAL;
+        return -EBADMSG;
     if (n)
         ret[0] = as_value(&d, d.value);
     for (size_t done = 1; done < n && !s.bad;)
         done += take_block(&s, &d, ret + done, n - done);
-    return s.bad ? -EINVAL : 0;
+    return s.bad ? -EBADMSG : 0;
 }

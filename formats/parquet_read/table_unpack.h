@@ -8,7 +8,7 @@
 
 #define TABLE_UNPACK_SLACK 16
 
-/* Runs and bit-packed groups of a width of at most 32: n numbers. -EINVAL: they are not there. */
+/* Runs and bit-packed groups of a width of at most 32: n numbers. -EBADMSG: they are not there. */
 int table_unpack_hybrid(const uint8_t *at, const uint8_t *end, unsigned width, uint32_t *ret, size_t n);
 /* DELTA_BINARY_PACKED: n numbers, as many as it says. narrow: of 32 bits, in which differences wrap. */
 int table_unpack_delta(const uint8_t *at, const uint8_t *end, int narrow, int64_t *ret, size_t n);

@@ -55,7 +55,7 @@ static int make_table(void **state)
     for (size_t i = 0; (row = serve_series_at(i)); i++)
         for (int64_t core = 0; core < CORES && row->number == KYMO_T_PENDING_DMA; core++)
             items[core] = (struct serve_series){.row = row, .pcore = core};
-    return parquet_row_finish(w, NULL) < 0 ? -1 : serve_own_open(&own, dir, NULL);
+    return parquet_row_finish(w, NULL) < 0 ? -1 : serve_own_open(&own, dir, NULL, NULL);
 }
 
 static int remove_table(void **state)

@@ -58,7 +58,7 @@ static int make_table(void **state)
         if (parquet_row_end(w, NULL) < 0)
             return -1;
     }
-    return parquet_row_finish(w, NULL) < 0 ? -1 : serve_own_open(&own, dir, NULL);
+    return parquet_row_finish(w, NULL) < 0 ? -1 : serve_own_open(&own, dir, NULL, NULL);
 }
 
 static int remove_table(void **state)

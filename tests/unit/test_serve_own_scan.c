@@ -62,7 +62,7 @@ static int open_all(void **state)
 {
     (void)state;
     struct kymo_err err = {0};
-    if (!mkdtemp(dir) || make_table() < 0 || serve_own_open(&own, dir, NULL) < 0)
+    if (!mkdtemp(dir) || make_table() < 0 || serve_own_open(&own, dir, NULL, NULL) < 0)
         return -1;
     if (duckdb_open(NULL, &database) == DuckDBError || duckdb_connect(database, &connection) == DuckDBError)
         return -1;

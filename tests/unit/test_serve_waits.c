@@ -103,8 +103,21 @@ static void test_none(void **state)
     assert_int_equal(number("SELECT k.waited(1, NULL::BIGINT)"), 0);
     assert_false(plan_calls());
     assert_null(made("SELECT NULL::BIGINT, NULL::BIGINT, NULL::BOOLEAN, NULL::BOOLEAN WHERE false"));
-    assert_null(made("SELECT x, error('broken')::BIGINT, true, false FROM range(2) t(x)"));
-    assert_int_equal(number("SELECT k.waited(1, 12::BIGINT)"), 12);
+}
+
+/* The table's file is damaged, which is for the caller to tell. */
+static void test_unreadable(void **state)
+{
+    (void)state;
+    const struct sql s = statements();
+    struct serve_waits *w;
+    struct kymo_err err = {0};
+    run("CREATE OR REPLACE VIEW k.\"WaitCause\" AS SELECT x AS instruction_id, error('broken')::BIGINT AS wait_ns, "
+        "true AS"
+        " saturated, false AS lower_bound FROM range(2) t(x)");
+    assert_int_equal(serve_waits_read(&s, &w, &err), -EIO);
+    assert_non_null(strstr(err.text, "broken"));
+    assert_null(w);
 }
 
 static void test_some(void **state)
@@ -138,6 +151,7 @@ static void test_some(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_none), cmocka_unit_test(test_some)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_none), cmocka_unit_test(test_unreadable),
+                                       cmocka_unit_test(test_some)};
     return cmocka_run_group_tests(tests, open_database, close_database);
 }

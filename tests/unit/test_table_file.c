@@ -217,7 +217,7 @@ static int try_file(const uint8_t *data, size_t n)
         for (size_t c = 0; c < N && f->rows[g] <= GROUP; c++) {
             int a = table_reader_ints(r, g, c, NULL, f->rows[g], numbers, NULL);
             int b = table_reader_texts(r, g, c, NULL, f->rows[g], texts, NULL);
-            rc = a == -EINVAL || b == -EINVAL ? -EINVAL : rc;
+            rc = a == -EBADMSG || b == -EBADMSG ? -EBADMSG : rc;
         }
     table_reader_free(r);
     table_file_free(f);
@@ -238,9 +238,9 @@ static void broken_files(void **state)
         data[at] ^= 0x55;
     }
     assert_in_range(refused, 10, 60); /* the rest are values, or in columns that nobody reads */
-    assert_int_equal(try_file(data, n - 1), -EINVAL);
-    assert_int_equal(try_file(data, 11), -EINVAL);
-    assert_int_equal(try_file(data, 0), -EINVAL);
+    assert_int_equal(try_file(data, n - 1), -EBADMSG);
+    assert_int_equal(try_file(data, 11), -EBADMSG);
+    assert_int_equal(try_file(data, 0), -EBADMSG);
 }
 
 static void files_of_others(void **state)
@@ -269,12 +269,12 @@ static void unpacks_by_hand(void **state)
     assert_int_equal(table_unpack_hybrid(hybrid, hybrid + 6, 3, small, 12), 0);
     for (uint32_t i = 0; i < 12; i++)
         assert_int_equal(small[i], i < 4 ? 5 : i - 4);
-    assert_int_equal(table_unpack_hybrid(hybrid, hybrid + 5, 3, small, 12), -EINVAL);
-    assert_int_equal(table_unpack_hybrid(hybrid, hybrid + 6, 33, small, 12), -EINVAL);
+    assert_int_equal(table_unpack_hybrid(hybrid, hybrid + 5, 3, small, 12), -EBADMSG);
+    assert_int_equal(table_unpack_hybrid(hybrid, hybrid + 6, 33, small, 12), -EBADMSG);
     assert_int_equal(table_unpack_delta(delta, delta + 17, 0, v, 8), 0);
     assert_memory_equal(v, want, sizeof want);
-    assert_int_equal(table_unpack_delta(delta, delta + 17, 0, v, 7), -EINVAL);
-    assert_int_equal(table_unpack_delta(delta, delta + 10, 0, v, 8), -EINVAL);
+    assert_int_equal(table_unpack_delta(delta, delta + 17, 0, v, 7), -EBADMSG);
+    assert_int_equal(table_unpack_delta(delta, delta + 10, 0, v, 8), -EBADMSG);
 }
 
 int main(void)
