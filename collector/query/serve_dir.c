@@ -176,12 +176,27 @@ static int keep_sums(void *ctx, const struct sql_cell *c, struct kymo_err *err)
     return 0;
 }
 
+/* Before 1.2.0 the sums had the counter's word for all waits: where that is wrong, events are read instead. */
+static int check_sums(struct serve_dir *d, const struct sql *s, struct kymo_err *err)
+{
+    static const char text[] = "SELECT (max(TRY_CAST(split_part(v, '.', 1) AS INTEGER) * 1000 +"
+                               " TRY_CAST(split_part(v, '.', 2) AS INTEGER)) >= 1002)::BIGINT"
+                               " FROM (SELECT kymo_schema_version AS v FROM k.\"Metadata\")";
+    int64_t current = 1;
+    int r = d->waits ? sql_numbers(s, text, NULL, 0, &current, 1, err) : 0;
+    if (r == 0 && current != 1)
+        d->sums[SERVE_SUMS_INSTRUCTIONS] = 0;
+    return r;
+}
+
+/* When the waits have been read. */
 static int find_sums(struct serve_dir *d, const struct sql *s, struct kymo_err *err)
 {
     static const char text[] = "SELECT kind, max(bucket_ns) FROM k.\"WindowSums\" GROUP BY kind UNION ALL"
                                " SELECT 'wait', max(bucket_ns) FROM k.\"WaitSums\"";
     /* With the order of kymo's own tables, which the pieces of a window need. */
-    return d->own_levels ? sql_run(s, text, NULL, 0, keep_sums, d, err) : 0;
+    int r = d->own_levels ? sql_run(s, text, NULL, 0, keep_sums, d, err) : 0;
+    return r < 0 ? r : check_sums(d, s, err);
 }
 
 /* Tables that cannot be read are as those that are not there; without instructions there is nothing to show. */
@@ -228,11 +243,11 @@ static int prepare(struct serve_dir *d, const struct sql *s, struct kymo_err *er
     if (r == 0)
         r = find_peak(d, s, err);
     if (r == 0)
-        r = find_sums(d, s, err);
-    if (r == 0)
         r = serve_own_scan_register(d, s->connection, err);
     if (r == 0)
         r = serve_waits_read(s, &d->waits, err);
+    if (r == 0)
+        r = find_sums(d, s, err);
     if (r == 0)
         r = serve_waits_register(d->waits, s, err);
     if (r == 0)

@@ -10,7 +10,8 @@
 #include <stdint.h>
 
 #define KYMO_SCHEMA_VERSION "7.4.0" /* the vendor's; Metadata.profile_schema_version */
-#define KYMO_SCHEMA_OWN_VERSION "1.1.0"
+/* Metadata.kymo_schema_version. 1.2.0: WindowSums has waits to their end where counters came to theirs. */
+#define KYMO_SCHEMA_OWN_VERSION "1.2.0"
 
 enum kymo_type {
     KYMO_TYPE_INT64,

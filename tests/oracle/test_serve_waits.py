@@ -6,6 +6,7 @@ import shutil
 import types
 
 import duckdb
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -44,6 +45,28 @@ def case(request, made, server):
     ask.overview = ask("overview")
     ask.events = {kind: events_of(directory, kind) for kind in SOURCES}
     return ask
+
+
+@pytest.mark.parametrize("version", ["1.1.0", "1.1.9", "0.9", "", None, "x"])
+def test_sums_of_an_older_program_are_not_used(made, server, tmp_path, version):
+    """They had what was counted. Newer ones are used, whatever they say."""
+    def spoiled(name, version):
+        place = shutil.copytree(made["own"], tmp_path / name)
+        for table, change in (("WindowSums", {"wait_ns": 7}), ("Metadata", {"kymo_schema_version": version})):
+            rows = pq.read_table(place / f"{table}.parquet")
+            for column, value in change.items():
+                field = rows.schema.field(column)
+                rows = rows.set_column(rows.schema.get_field_index(column), field.with_nullable(True), pa.array([value] * len(rows), field.type))
+            pq.write_table(rows, place / f"{table}.parquet")
+        return place
+
+    def summary(place):
+        extent = server.ask(place, "overview")["extent"]
+        return server.ask(place, "summary", from_=extent["from"], to=extent["to"] + 1)
+
+    assert summary(spoiled("old", version)) == summary(made["own"])
+    assert summary(spoiled("new", "1.2.0")) != summary(made["own"])
+    assert summary(spoiled("later", "1.10.3")) != summary(made["own"])
 
 
 def test_there_are_such_waits(case):
