@@ -21,12 +21,14 @@
 #define THREADS 2
 #define TIMEOUT_MS 30000
 #define DECIMAL_DIGITS 15
+#define FLOAT_DIGITS 9
 
 struct answer {
     json_t *columns, *rows;
     size_t limit, bytes;
     struct query_types types;
     bool truncated;
+    size_t too_long; /* bytes of the first row, which an answer does not hold */
 };
 
 static bool is_type(const char *type, const char *const *names)
@@ -53,7 +55,6 @@ static json_t *number_of(const char *text, size_t n)
     return json_stringn(text, n);
 }
 
-/* Printed by DuckDB since another column had to be. */
 static json_t *real_of(const char *text, size_t n)
 {
     char copy[64], *end;
@@ -71,16 +72,21 @@ static json_t *decimal_of(const char *text, size_t n)
 
 static json_t *text_of(const char *type, const char *text, size_t n)
 {
-    static const char *const whole[] = {"BIGINT",   "INTEGER",   "SMALLINT", "TINYINT",  "HUGEINT", "UBIGINT",
-                                        "UINTEGER", "USMALLINT", "UTINYINT", "UHUGEINT", NULL},
-                             *const real[] = {"DOUBLE", "FLOAT", NULL};
-    if (is_type(type, real))
-        return real_of(text, n);
+    static const char *const whole[] = {"HUGEINT", "UHUGEINT", "UBIGINT", "UINTEGER", "USMALLINT", "UTINYINT", NULL};
     if (is_short_decimal(type))
         return decimal_of(text, n);
-    if (is_type(type, whole))
-        return number_of(text, n);
-    return strcmp(type, "BOOLEAN") != 0 ? json_stringn(text, n) : json_boolean(n == 4);
+    return is_type(type, whole) ? number_of(text, n) : json_stringn(text, n);
+}
+
+/* The shortest text that is read as the same FLOAT, of which a double has more digits. */
+static json_t *float_of(double real)
+{
+    char text[32];
+    int digits = 6;
+    do
+        (void)snprintf(text, sizeof text, "%.*g", digits, real);
+    while (strtof(text, NULL) != (float)real && ++digits <= FLOAT_DIGITS);
+    return json_real(strtod(text, NULL));
 }
 
 static json_t *value_of(const struct answer *a, size_t column, const struct query_value *v)
@@ -94,6 +100,7 @@ static json_t *value_of(const struct answer *a, size_t column, const struct quer
     case QUERY_VALUE_INT:
         return json_integer(v->integer);
     case QUERY_VALUE_FLOAT:
+        return isfinite(v->real) ? float_of(v->real) : json_null();
     case QUERY_VALUE_DOUBLE:
         return isfinite(v->real) ? json_real(v->real) : json_null();
     default:
@@ -116,21 +123,30 @@ static int begin(void *ctx, size_t n, const char *const *names, const enum query
     return 0;
 }
 
+static bool has_room(struct answer *a, size_t n, const struct query_value *values)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < n; i++)
+        bytes += 16 + values[i].len;
+    if (bytes > BYTES_MAX && !json_array_size(a->rows))
+        a->too_long = bytes;
+    a->bytes += bytes;
+    return a->bytes <= BYTES_MAX && json_array_size(a->rows) < a->limit;
+}
+
 static int keep_row(void *ctx, size_t n, const struct query_value *values)
 {
     struct answer *a = ctx;
-    if (json_array_size(a->rows) >= a->limit || a->bytes > BYTES_MAX) {
+    if (!has_room(a, n, values)) {
         a->truncated = true;
         return -ECANCELED;
     }
     json_t *row = json_array();
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         if (json_array_append_new(row, value_of(a, i, &values[i])) < 0) {
             json_decref(row);
             return -ENOMEM;
         }
-        a->bytes += 16 + values[i].len;
-    }
     return json_array_append_new(a->rows, row) < 0 ? -ENOMEM : 0;
 }
 
@@ -138,6 +154,8 @@ static int run(struct query_db *db, const char *sql, struct answer *a, struct ky
 {
     const struct query_row_sink sink = {.begin = begin, .row = keep_row, .ctx = a};
     int r = query_rows_run_typed(db, sql, &a->types, &sink, err);
+    if (r < 0 && a->too_long)
+        return kymo_err_set(err, -ENOBUFS, "the first row has %zu bytes; an answer holds %u", a->too_long, BYTES_MAX);
     if (r < 0 && a->truncated)
         return 0;
     if (r == -EPERM)

@@ -7,14 +7,28 @@
 #include "collector/query/query_cell.h"
 #include "collector/query/query_internal.h"
 #include "collector/query/query_text.h"
+#include "collector/query/query_views.h"
 
 #define PIVOTS_MAX 16
+#define WRAPPED_MAX (4 * QUERY_SQL_MAX)
 
 /* Everything else would at best change the in-memory catalogue behind the user's back. */
 static bool only_reads(duckdb_statement_type type)
 {
     return type == DUCKDB_STATEMENT_TYPE_SELECT || type == DUCKDB_STATEMENT_TYPE_EXPLAIN ||
            type == DUCKDB_STATEMENT_TYPE_RELATION;
+}
+
+/* For a clear answer alone: DuckDB says of some of these that the table is a view, or that no file may be written. */
+static bool begins_to_change(const struct query_text *t)
+{
+    static const char *const words[] = {"PRAGMA", "INSERT", "UPDATE",  "DELETE", "TRUNCATE", "MERGE",   "COPY",
+                                        "EXPORT", "IMPORT", "CREATE",  "ALTER",  "DROP",     "COMMENT", "ATTACH",
+                                        "DETACH", "LOAD",   "INSTALL", "SET",    "RESET",    "CALL",    "USE"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (query_text_begins(t, words[i]))
+            return true;
+    return false;
 }
 
 static int refuse(struct kymo_err *err)
@@ -86,7 +100,7 @@ static int prepare(duckdb_connection c, const char *sql, duckdb_prepared_stateme
     int r;
     if (n == 0)
         r = say(err, why ? why : "there is no statement");
-    else if (query_text_begins(&text, "PRAGMA"))
+    else if (begins_to_change(&text))
         r = refuse(err);
     else if (n > 1 && !pivot)
         r = kymo_err_set(err, -EINVAL, "%llu statements; one at a time, please", (unsigned long long)n);
@@ -98,16 +112,45 @@ static int prepare(duckdb_connection c, const char *sql, duckdb_prepared_stateme
     return r;
 }
 
+static bool is_printable(duckdb_prepared_statement statement, idx_t column)
+{
+    duckdb_logical_type type = duckdb_prepared_statement_column_logical_type(statement, column);
+    bool printable = query_cell_printable(type);
+    duckdb_destroy_logical_type(&type);
+    return printable;
+}
+
 static bool all_printable(duckdb_prepared_statement statement)
 {
-    idx_t n = duckdb_prepared_statement_column_count(statement);
-    bool all = true;
-    for (idx_t i = 0; i < n && all; i++) {
-        duckdb_logical_type type = duckdb_prepared_statement_column_logical_type(statement, i);
-        all = query_cell_printable(type);
-        duckdb_destroy_logical_type(&type);
+    idx_t n = duckdb_prepared_statement_column_count(statement), i = 0;
+    while (i < n && is_printable(statement, i))
+        i++;
+    return i == n;
+}
+
+/* DuckDB's, which it gives as one that is not to be changed. */
+static void free_text(const char *text)
+{
+    union {
+        const char *in;
+        void *out;
+    } name = {text};
+    duckdb_free(name.out);
+}
+
+/* By their places: names may be there twice. */
+static int list_columns(duckdb_prepared_statement statement, struct kymo_buf *b)
+{
+    int r = kymo_buf_printf(b, "\n) SELECT ");
+    for (idx_t i = 0; i < duckdb_prepared_statement_column_count(statement) && r == 0; i++) {
+        const char *name = duckdb_prepared_statement_column_name(statement, i);
+        r = kymo_buf_printf(b, "%s#%llu%s AS ", i ? ", " : "", (unsigned long long)i + 1,
+                            is_printable(statement, i) ? "" : "::VARCHAR");
+        if (r == 0)
+            r = query_views_quote(b, name ? name : "", '"');
+        free_text(name);
     }
-    return all;
+    return r;
 }
 
 /* Types that query_cell does not print (decimals, dates, structs, ...) are printed by DuckDB itself. */
@@ -122,9 +165,14 @@ int query_db_prepare(duckdb_connection c, const char *sql, struct query_types *t
     if (r < 0 || all_printable(*ret))
         return r;
     const struct query_text text = query_text_find(sql);
-    char *wrapped KYMO_FREE = kymo_asprintf("SELECT COLUMNS(*)::VARCHAR FROM (%.*s\n)", (int)text.n, text.at);
+    struct kymo_buf wrapped;
+    kymo_buf_init(&wrapped, WRAPPED_MAX);
+    /* The statement first: DuckDB tells of lines in it. */
+    r = kymo_buf_printf(&wrapped, "FROM (%.*s", (int)text.n, text.at);
+    if (r == 0)
+        r = list_columns(*ret, &wrapped);
     duckdb_destroy_prepare(ret);
-    if (!wrapped)
-        return kymo_err_set(err, -ENOMEM, "out of memory");
-    return prepare(c, wrapped, ret, err);
+    r = r < 0 ? kymo_err_set(err, r, "no memory for a statement") : prepare(c, (const char *)wrapped.data, ret, err);
+    kymo_buf_done(&wrapped);
+    return r;
 }

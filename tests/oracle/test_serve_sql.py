@@ -128,7 +128,7 @@ def test_pivot(made, server):
     assert [c["name"] for c in a["columns"]] == ["engine", first]
     for text in ("PIVOT Instruction ON opcode USING count(*); SELECT 1", "SELECT 1; PIVOT Instruction ON opcode USING count(*)",
                  "CREATE TABLE \"pivot\"(a INT); SELECT 1", "SELECT 'PIVOT'; SELECT 2", "CREATE TYPE x AS ENUM('a'); FROM (PIVOT Instruction ON opcode USING count(*))"):
-        with pytest.raises(serve_client.Failed, match="one at a time"):
+        with pytest.raises(serve_client.Failed, match="only statements that read" if text.startswith("CREATE") else "one at a time"):
             sql(server, text, made[0])
     with pytest.raises(serve_client.Failed, match="^400"):
         sql(server, "PIVOT (SELECT range AS a FROM range(20000)) ON a USING count(*)", made[0])
@@ -302,3 +302,37 @@ def test_tables_that_the_text_does_not_name_are_there_too(made, server):
     assert {row[0] for row in sql(server, "SHOW TABLES", made[0])["rows"]} == names and {"Instruction", "Flow", "CcOp"} <= names
     with pytest.raises(serve_client.Failed, match="Did you mean.*Instruction"):
         sql(server, "SELECT * FROM Instructoin", made[0])
+
+
+@pytest.mark.parametrize("also", ["", ", DATE '2020-01-01'"], ids=["alone", "beside"])
+@pytest.mark.parametrize("text,value", [("[1, 2]", "[1, 2]"), ("['a', NULL, 'b, c']", '["a", null, "b, c"]'), ("[['a'], ['b']]", '[["a"], ["b"]]'),
+                                        ("[0.1::FLOAT, 2]", "[0.1, 2]"), ("0.1::FLOAT", 0.1), ("16777216::FLOAT", 16777216.0), ("3.4028235e38::FLOAT", 3.4028235e38),
+                                        ("1e-45::FLOAT", 1.4013e-45), ("0.1::DOUBLE", 0.1), ("1.1::FLOAT::DOUBLE", 1.100000023841858)])
+def test_values_are_the_same_beside_others(made, server, text, value, also):
+    """Dates are printed by DuckDB, which prints lists in another way. A FLOAT has the digits that tell it from others."""
+    assert sql(server, f"SELECT {text} AS v{also}", made[0])["rows"][0][0] == value
+
+
+def test_columns_of_one_name(made, server):
+    a = sql(server, "SELECT 1 AS a, 2 AS a, DATE '2020-01-01' AS \"q\"\"q\", [3] AS a ORDER BY 1", made[0])
+    assert [c["name"] for c in a["columns"]] == ["a", "a", 'q"q', "a"] and a["rows"] == [[1, 2, "2020-01-01", "[3]"]]
+
+
+@pytest.mark.parametrize("text", ["INSERT INTO Instruction VALUES (1)", "COPY Instruction TO 'x'", "delete from CcOp", "/* a */ Update CcOp SET id = 1", "TRUNCATE CcOp",
+                                  "MERGE INTO CcOp USING Flow ON true WHEN MATCHED THEN DELETE", "ATTACH 'x'", "LOAD httpfs", "EXPORT DATABASE 'x'"])
+def test_statements_that_change_something(made, server, text):
+    with pytest.raises(serve_client.Failed, match=r"^400 only statements that read are run here \(SELECT, DESCRIBE, SHOW, EXPLAIN\)$"):
+        sql(server, text, made[0])
+
+
+def test_an_error_shows_the_statement_as_it_was_written(made, server):
+    with pytest.raises(serve_client.Failed) as e:
+        sql(server, "SELECT DATE '2020-01-01',\n  'x'::INT", made[0])
+    assert "LINE 2:   'x'::INT" in str(e.value)
+
+
+def test_a_row_that_no_answer_holds(made, server):
+    with pytest.raises(serve_client.Failed, match="^400 the first row has 20000016 bytes; an answer holds 16777216$"):
+        sql(server, "SELECT repeat('x', 20000000)", made[0])
+    a = sql(server, "SELECT repeat('x', 10000000) FROM range(3)", made[0])
+    assert a["truncated"] and [len(row[0]) for row in a["rows"]] == [10000000]
