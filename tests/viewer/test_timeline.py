@@ -189,6 +189,21 @@ def test_the_same_operator_has_the_same_colour_everywhere(viewer, tables):
     assert any(max(color) - min(color) > 20 for color in shared), "a colour that is no grey, on every track"
 
 
+def test_an_event_of_a_hidden_track_says_so_and_shows_it(viewer, tables):
+    event = tables("attention", "select id from Instruction where engine = 'GpSimd' and pcore_idx = 0 order by start_ts limit 1")[0]
+    viewer.open("attention", event=f"Instruction:{event['id']}")
+    details = viewer.widget("Event Details")
+    details.locator("table.fields").first.wait_for()
+    assert details.locator(".track-hidden").count() == 0
+    label = viewer.label("instruction:GpSimd(nc0)")
+    label.hover()
+    label.get_by_label("Hide GpSimd(nc0)").click()
+    expect(details.locator(".track-hidden")).to_contain_text("Its track is hidden.")
+    details.get_by_role("button", name="Show it").click()
+    expect(details.locator(".track-hidden")).to_have_count(0)
+    assert "GpSimd(nc0)" in viewer.labels()
+
+
 def test_tracks_are_pinned_hidden_resized_and_moved_and_stay_so(viewer):
     viewer.open("attention")
     page = viewer.page

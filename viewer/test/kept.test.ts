@@ -114,6 +114,23 @@ describe("what the server keeps", () => {
     ]);
   });
 
+  it("says which marks have no room beside those of others", async () => {
+    const theirs = Array.from({ length: 499 }, (_, i) => ({ id: i + 1, name: `m${i}`, ts: i, versus: null }));
+    stored.set("api/v1/annotations/p", theirs);
+    const [one, other] = [new Annotations("p"), new Annotations("p")];
+    await settle();
+    one.add(1000);
+    other.add(2000);
+    await settle();
+    expect([one, other].map(({ list }) => list.value.length)).toEqual([500, 500]);
+    expect(one.list.value.at(-1)?.ts).toBe(1000);
+    expect(other.list.value.at(-1)?.ts).toBe(1000);
+    expect(one.trouble.value).toBeNull();
+    expect(other.trouble.value).toMatch(/^Not kept: “Mark \d+”\. .* at most 500\.$/);
+    expect(stored.get("api/v1/annotations/p")).toEqual(one.list.value);
+    expect(other.add(3000)).toBeNull();
+  });
+
   it("may be nothing: the page works on", async () => {
     status = 501;
     const annotations = new Annotations("p");

@@ -53,6 +53,13 @@ export function merged(before: Annotation[], mine: Annotation[], theirs: Annotat
   const ids = [...new Set([...now.keys(), ...ours.keys()])];
   const all = ids.flatMap((id) => kept(ours.get(id), old.get(id), now.get(id)) ?? []);
   const there = new Set(all.map((a) => a.id));
-  const whole = all.map((a) => (a.versus === null || there.has(a.versus) ? a : { ...a, versus: null }));
-  return whole.slice(0, MAX_ANNOTATIONS);
+  return all.map((a) => (a.versus === null || there.has(a.versus) ? a : { ...a, versus: null }));
+}
+
+/** As many as a profile can have: those that others have kept go first. Beyond: what has no room. */
+export function limited(all: Annotation[]): { list: Annotation[]; beyond: Annotation[] } {
+  const [first, beyond] = [all.slice(0, MAX_ANNOTATIONS), all.slice(MAX_ANNOTATIONS)];
+  const gone = new Set(beyond.map((a) => a.id));
+  const list = first.map((a) => (a.versus !== null && gone.has(a.versus) ? { ...a, versus: null } : a));
+  return { list, beyond };
 }

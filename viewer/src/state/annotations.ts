@@ -2,7 +2,7 @@
 // the browser, can be saved to a file and loaded from one.
 
 import { ApiError } from "../api/client";
-import { freeId, MAX_ANNOTATIONS, merged } from "./annotation_merge";
+import { freeId, limited, MAX_ANNOTATIONS, merged } from "./annotation_merge";
 import { keep, kept, onKept } from "./keep";
 import { type Item, loadItem, putItem } from "./kept";
 import { Store } from "./store";
@@ -93,6 +93,8 @@ function memoryOf(value: unknown): Memory {
 
 export class Annotations {
   readonly list: Store<Annotation[]>;
+  /** What became of something that the user did. */
+  readonly trouble = new Store<string | null>(null);
   private base: Annotation[];
   private seen: number | null = null;
   private arriving = false;
@@ -153,7 +155,12 @@ export class Annotations {
   private take(item: Item<unknown> | null): void {
     const theirs = valid(item?.value);
     // Nothing there is no removal of all: the server may be a new one.
-    const list = item ? merged(this.base, this.list.value, theirs) : this.list.value;
+    const { list, beyond } = limited(item ? merged(this.base, this.list.value, theirs) : this.list.value);
+    const names = beyond.map(({ name }) => `“${name}”`).join(", ");
+    if (names)
+      this.trouble.set(
+        `Not kept: ${names}. Others have set annotations too, and a profile has at most ${MAX_ANNOTATIONS}.`,
+      );
     this.know(theirs, item?.changed_ns ?? 0);
     this.arrive(list);
     if (JSON.stringify(list) !== JSON.stringify(theirs)) this.soon();

@@ -2,9 +2,10 @@
 
 import { useState } from "preact/hooks";
 import type { EventDetails, SourceLocation } from "../../api/types";
-import type { Profile } from "../../state/profile";
+import { type Profile, tracksOf } from "../../state/profile";
 import { useStore } from "../../state/store";
 import { groupDigits } from "../../timeline/scale";
+import { isHidden, matches, setHidden } from "../../timeline/tracks";
 import { fieldTitle, valueText } from "../../ui/values";
 import type { WidgetProps } from "../registry";
 import { DependenciesTab } from "./Dependencies";
@@ -60,6 +61,27 @@ function Neighbours({ profile, details }: { profile: Profile; details: EventDeta
         After it ›
       </button>
     </nav>
+  );
+}
+
+/** An event that was gone to and whose tracks are all hidden is nowhere to be seen. */
+function Unseen({ profile, details }: { profile: Profile; details: EventDetails }) {
+  const settings = useStore(profile.settings);
+  const prefs = useStore(profile.prefs);
+  const ids = tracksOf(details);
+  const tracks = profile.overview.tracks.filter((track) => ids.includes(track.id) && matches(track, settings));
+  if (tracks.length === 0 || tracks.some((track) => !isHidden(track, prefs))) return null;
+  const show = () => {
+    profile.prefs.update((now) => setHidden(now, tracks, false));
+    profile.reveal.set(ids);
+  };
+  return (
+    <p class="muted track-hidden">
+      Its track is hidden.{" "}
+      <button type="button" onClick={show}>
+        Show it
+      </button>
+    </p>
   );
 }
 
@@ -191,6 +213,7 @@ export function DetailsWidget({ profile }: WidgetProps) {
         {tab === "details" && loaded.value && (
           <>
             <Neighbours profile={profile} details={loaded.value} />
+            {selected && <Unseen profile={profile} details={loaded.value} />}
             <Details profile={profile} details={loaded.value} filter={filter} />
           </>
         )}
