@@ -58,12 +58,13 @@ static void on_client_gone(void *ctx)
     free_flow(f);
 }
 
-static void on_head(void *ctx, unsigned status, const char *type)
+static void on_head(void *ctx, const struct query_head *head)
 {
     struct flow *f = ctx;
     struct http_request *q = f->request;
+    const struct http_stream_head answer = {head->status, head->type, "Kymo-Left-Out", head->left_out};
     f->request = NULL;
-    f->stream = http_answer_stream(q, status, type, &stream_ops, f);
+    f->stream = http_answer_stream(q, &answer, &stream_ops, f);
     if (f->stream)
         return;
     query_call_cancel(f->call);

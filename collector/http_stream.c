@@ -96,7 +96,7 @@ void http_on_gone(struct http_request *q, void (*gone)(void *ctx), void *ctx)
     q->gone_ctx = ctx;
 }
 
-struct http_stream *http_answer_stream(struct http_request *q, unsigned status, const char *type,
+struct http_stream *http_answer_stream(struct http_request *q, const struct http_stream_head *head,
                                        const struct http_stream_ops *ops, void *ctx)
 {
     struct http_stream *s = NULL;
@@ -114,7 +114,9 @@ struct http_stream *http_answer_stream(struct http_request *q, unsigned status, 
     *s = (struct http_stream){.request = q, .ops = ops, .ctx = ctx, .held = true, .owned = true};
     kymo_buf_init(&s->waiting, HTTP_STREAM_MAX);
     q->stream = s;
-    http_request_answer(q, status, type, response);
+    if (head->value)
+        (void)MHD_add_response_header(response, head->name, head->value);
+    http_request_answer(q, head->status, head->type, response);
     return s;
 }
 

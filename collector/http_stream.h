@@ -20,11 +20,17 @@ struct http_stream_ops {
  */
 void http_on_gone(struct http_request *q, void (*gone)(void *ctx), void *ctx);
 
+struct http_stream_head {
+    unsigned status;
+    const char *type;
+    const char *name, *value; /* one more header, or value NULL */
+};
+
 /*
  * Answers; the request is not the handler's any more. NULL: the client has gone, or has been answered in the handler's
  * stead, or there is no memory; nothing is called then. ops must live as long.
  */
-struct http_stream *http_answer_stream(struct http_request *q, unsigned status, const char *type,
+struct http_stream *http_answer_stream(struct http_request *q, const struct http_stream_head *head,
                                        const struct http_stream_ops *ops, void *ctx);
 /* Copies. -ENOBUFS beyond HTTP_STREAM_MAX, -ENOMEM. */
 int http_stream_write(struct http_stream *s, const void *data, size_t n) KYMO_MUST_CHECK;

@@ -209,18 +209,26 @@ static const char *known_type(const char *type)
     return NULL;
 }
 
+/* What it says becomes a header of HTTP. */
+static bool are_names(const char *text)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_,";
+    return strlen(text) <= SERVE_LEFT_OUT_MAX && text[strspn(text, letters)] == '\0';
+}
+
 static int take_head(struct query_call *c, const struct serve_frame *f)
 {
     json_t *root = json_loadb((const char *)f->payload, f->n, JSON_REJECT_DUPLICATES, NULL);
     json_int_t status = json_integer_value(json_object_get(root, "status"));
-    const char *type = known_type(json_string_value(json_object_get(root, "type")));
+    const struct query_head head = {(unsigned)status, known_type(json_string_value(json_object_get(root, "type"))),
+                                    json_string_value(json_object_get(root, "left_out"))};
+    bool valid =
+        !c->begun && head.type && status >= 200 && status <= 599 && (!head.left_out || are_names(head.left_out));
+    c->begun |= valid;
+    if (valid && c->ops)
+        c->ops->head(c->ctx, &head);
     json_decref(root);
-    if (c->begun || !type || status < 200 || status > 599)
-        return -EPROTO;
-    c->begun = true;
-    if (c->ops)
-        c->ops->head(c->ctx, (unsigned)status, type);
-    return 0;
+    return valid ? 0 : -EPROTO;
 }
 
 static int take_end(struct query_call *c, const struct serve_frame *f)

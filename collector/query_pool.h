@@ -27,9 +27,15 @@ struct query_failure {
     const char *code, *message;
 };
 
+struct query_head {
+    unsigned status;
+    const char *type;
+    const char *left_out; /* names of damaged tables that the answer does without, with commas; NULL: none */
+};
+
 /* In this order: head once, data any number of times, end once; end alone when it fails at once. */
 struct query_call_ops {
-    void (*head)(void *ctx, unsigned status, const char *type);
+    void (*head)(void *ctx, const struct query_head *head);
     void (*data)(void *ctx, const void *data, size_t n);
     void (*end)(void *ctx, const struct query_failure *why); /* NULL: the answer is whole. The call is no more */
 };

@@ -437,11 +437,10 @@ static int tell_port(const struct view *v, const struct args *args, struct kymo_
     return fflush(stdout) == 0 ? 0 : kymo_err_set(err, -errno, "stdout: %s", strerror(errno));
 }
 
-static void warm_head(void *ctx, unsigned status, const char *type)
+static void warm_head(void *ctx, const struct query_head *head)
 {
     (void)ctx;
-    (void)status;
-    (void)type;
+    (void)head;
 }
 
 static void warm_data(void *ctx, const void *data, size_t n)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
@@ -19,6 +20,32 @@ bool query_damage_may_be(const struct kymo_err *err)
         if (!strncmp(err->text, kinds[i], strlen(kinds[i])))
             return true;
     return false;
+}
+
+/* FNV-1a */
+static uint64_t mix(uint64_t stamp, uint64_t value)
+{
+    for (int i = 0; i < 8; i++)
+        stamp = (stamp ^ (value >> 8 * i & 0xff)) * 0x100000001b3;
+    return stamp;
+}
+
+uint64_t query_damage_stamp(const char *dir)
+{
+    struct query_files files;
+    struct stat st;
+    uint64_t stamp = 0xcbf29ce484222325;
+    if (query_files_list(dir, &files, NULL) < 0)
+        return stamp;
+    for (size_t i = 0; i < files.n; i++) {
+        char *path KYMO_FREE = kymo_asprintf("%s/%s", dir, files.items[i].name);
+        if (!path || stat(path, &st) < 0)
+            continue;
+        stamp = mix(mix(stamp, (uint64_t)st.st_ino), (uint64_t)st.st_size);
+        stamp = mix(mix(stamp, (uint64_t)st.st_ctim.tv_sec), (uint64_t)st.st_ctim.tv_nsec);
+    }
+    query_files_done(&files);
+    return stamp;
 }
 
 struct looker {

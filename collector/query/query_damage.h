@@ -11,6 +11,9 @@
 /* Whether a statement's error is of a kind that damaged files lead to. A statement can be the cause, too. */
 bool query_damage_may_be(const struct kymo_err *err);
 
+/* Another one when a file in dir, or what it holds, has changed. */
+uint64_t query_damage_stamp(const char *dir);
+
 /* Told of the database that reads, so that another thread can interrupt it; an error of begin ends the search. */
 struct query_damage_watch {
     int (*begin)(void *ctx, struct query_db *db, struct kymo_err *err);

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "collector/query/query_internal.h"
 #include "collector/query/query_views.h"
+#include "collector/query/serve_frame.h"
 #include "collector/query/serve_own_scan.h"
 #include "collector/query/serve_series.h"
 #include "collector/query/serve_tracks.h"
@@ -292,36 +293,73 @@ bool serve_dir_failed(int error)
     return error == -EIO || error == -EBADMSG;
 }
 
+static int add_found(struct serve_dir *d, struct query_bad *found, struct kymo_err *err)
+{
+    char *instructions = query_bad_take(found, kymo_schema_table(KYMO_T_INSTRUCTION)->name);
+    kymo_free(d->bad_instructions);
+    d->bad_instructions = instructions;
+    int r = 0;
+    for (size_t i = 0; i < found->n && r == 0; i++)
+        r = query_bad_add(&d->damage, found->items[i].table, strlen(found->items[i].table), found->items[i].why, err);
+    return r;
+}
+
 static int look(struct serve_dir *d, const struct query_limits *limits, const struct query_damage_watch *watch,
                 struct kymo_err *err)
 {
     struct query_limits own = *limits;
+    struct query_bad found = {0};
+    uint64_t stamp = query_damage_stamp(d->path);
+    if (d->damage.n > d->n_left_out || stamp == d->looked_stamp)
+        return 0;
     own.read_once = true;
-    int r = query_damage_find(d->path, NULL, d->db ? query_db_bad(d->db) : NULL, &own, watch, &d->damage, err);
-    d->looked = r == 0;
-    d->bad_instructions = query_bad_take(&d->damage, kymo_schema_table(KYMO_T_INSTRUCTION)->name);
+    int r = query_damage_find(d->path, NULL, d->db ? query_db_bad(d->db) : NULL, &own, watch, &found, err);
+    if (r == 0)
+        r = add_found(d, &found, err);
+    if (r == 0)
+        d->looked_stamp = stamp;
+    query_bad_done(&found);
     return r;
 }
 
 int serve_dir_look(struct serve_dir *d, const struct query_limits *limits, const struct query_damage_watch *watch,
-                   struct kymo_err *err)
+                   bool *ret_more, struct kymo_err *err)
 {
     (void)pthread_mutex_lock(&d->damage_lock);
-    int r = d->looked ? 0 : look(d, limits, watch, err);
+    int r = look(d, limits, watch, err);
+    *ret_more = d->damage.n > d->n_left_out;
+    const char *why = *ret_more ? d->damage.items[d->n_left_out].why : d->bad_instructions ? d->bad_instructions : NULL;
+    if (r == 0 && why)
+        r = kymo_err_set(err, -EBADMSG, "%s", why);
     (void)pthread_mutex_unlock(&d->damage_lock);
     return r;
 }
 
+/* As many as an answer can tell. */
+static int list_names(struct serve_dir *d, const struct query_bad *damage, struct kymo_err *err)
+{
+    struct kymo_buf names;
+    int r = 0;
+    kymo_buf_init(&names, SERVE_LEFT_OUT_MAX);
+    for (size_t i = 0; i < damage->n && r == 0; i++)
+        r = kymo_buf_printf(&names, "%s%s", i ? "," : "", damage->items[i].table);
+    if (names.len && !(d->left_out = kymo_strndup((const char *)names.data, names.len)))
+        r = kymo_err_set(err, -ENOMEM, "no memory for a directory");
+    kymo_buf_done(&names);
+    return r == -ENOBUFS ? 0 : r;
+}
+
 static int copy_damage(struct serve_dir *d, const struct serve_dir *before, struct kymo_err *err)
 {
-    int r = 0;
+    int r = list_names(d, &before->damage, err);
     for (size_t i = 0; i < before->damage.n && r == 0; i++) {
         const struct query_bad_table *t = &before->damage.items[i];
         r = query_bad_add(&d->damage, t->table, strlen(t->table), t->why, err);
     }
     if (before->bad_instructions && !(d->bad_instructions = kymo_strdup(before->bad_instructions)))
         r = kymo_err_set(err, -ENOMEM, "no memory for a directory");
-    d->looked = true;
+    d->n_left_out = d->damage.n;
+    d->looked_stamp = before->looked_stamp;
     return r;
 }
 
@@ -358,15 +396,17 @@ int serve_dir_open(const char *path, const struct query_limits *limits, const st
                    struct serve_dir **ret, struct kymo_err *err)
 {
     struct serve_dir *d KYMO_CLEANUP(dir_freep) = make(path);
-    struct kymo_err why = {0};
+    struct kymo_err why = {0}, found = {0};
+    bool more = false;
     int r = !d ? kymo_err_set(err, -ENOMEM, "no memory for a directory") : before ? copy_damage(d, before, err) : 0;
     if (r < 0)
         return r;
     r = fill(d, limits, &why);
-    if (serve_dir_failed(r) && !before && serve_dir_look(d, limits, NULL, NULL) == 0 && d->damage.n)
+    int looked = serve_dir_failed(r) ? serve_dir_look(d, limits, NULL, &more, &found) : 0;
+    if (more && !before)
         return serve_dir_open(path, limits, d, ret, err);
-    if (serve_dir_failed(r) && d->bad_instructions)
-        return kymo_err_set(err, -EBADMSG, "%s", d->bad_instructions);
+    if (looked == -EBADMSG)
+        return kymo_err_set(err, -EBADMSG, "%s", found.text);
     if (r < 0)
         return kymo_err_lines(err, r, why.text);
     *ret = KYMO_TAKE(d);
@@ -392,6 +432,7 @@ struct serve_dir *serve_dir_free(struct serve_dir *d)
     kymo_buf_done(&d->overview);
     query_bad_done(&d->damage);
     kymo_free(d->bad_instructions);
+    kymo_free(d->left_out);
     (void)pthread_mutex_destroy(&d->lock);
     (void)pthread_mutex_destroy(&d->damage_lock);
     query_db_free(d->db);

@@ -78,11 +78,15 @@ struct serve_dir {
     bool own_levels; /* LevelOfDetail is there */
     bool has_split;  /* executed_by is there */
     bool has_table[256];
-    /* Under damage_lock. Tables that are damaged inside, if somebody has looked; those of a directory opened again are
-     * left out of it. Instructions that are damaged in places are shown where they are not. */
+    /*
+     * Under damage_lock. Tables that are damaged inside: the first n_left_out it does without, others were found since,
+     * and with them nobody looks again. Instructions that are damaged in places are shown where they are not.
+     */
     struct query_bad damage;
+    size_t n_left_out;
     char *bad_instructions; /* NULL: they can be read */
-    bool looked;
+    uint64_t looked_stamp;  /* query_damage_stamp when somebody looked; 0: nobody has */
+    char *left_out;         /* names of damaged tables that this one does without, with commas; NULL: none */
     pthread_mutex_t damage_lock;
     int64_t from, to;
     double peak; /* FLOPs that one PE array can do in a nanosecond; 0: the tables do not say */
@@ -109,9 +113,12 @@ int serve_dir_open(const char *path, const struct query_limits *limits, const st
 struct serve_dir *serve_dir_free(struct serve_dir *d); /* NULL is fine; returns NULL */
 /* Whether an error is one of those that damaged tables lead to. */
 bool serve_dir_failed(int error);
-/* Looks which tables are damaged inside, the first time that it is called. Thread-safe. */
+/*
+ * Looks which tables are damaged inside, unless somebody has and the files are the same. 0: none is; -EBADMSG: err has
+ * the first of them. *ret_more: some that d does not do without. Thread-safe.
+ */
 int serve_dir_look(struct serve_dir *d, const struct query_limits *limits, const struct query_damage_watch *watch,
-                   struct kymo_err *err) KYMO_MUST_CHECK;
+                   bool *ret_more, struct kymo_err *err) KYMO_MUST_CHECK;
 /* The widest bucket of a kind that is at most so wide, else the finest. -1: it has none. */
 int64_t serve_dir_bucket(const struct serve_dir *d, enum serve_kind kind, int64_t most);
 int serve_dir_connect(struct serve_dir *d, duckdb_connection *ret, struct kymo_err *err) KYMO_MUST_CHECK;

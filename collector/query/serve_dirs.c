@@ -193,15 +193,16 @@ static struct entry *entry_of(const struct serve_dirs *d, const struct serve_dir
 }
 
 /* From now on the directory is one without its damaged tables; who uses this one may go on. */
-static int open_again(struct serve_dirs *d, struct serve_dir *dir, struct kymo_err *err)
+static int open_again(struct serve_dirs *d, struct serve_dir *dir)
 {
+    struct kymo_err why = {0};
     struct serve_dir *fresh = NULL;
     int r = 0;
     (void)pthread_mutex_lock(&d->lock);
     struct entry *e = entry_of(d, dir);
     if (e && !e->stale) {
         e->stale = true;
-        r = open_entry(d, e->path, &e->st, dir, &fresh, err);
+        r = open_entry(d, e->path, &e->st, dir, &fresh, &why);
     }
     (void)pthread_mutex_unlock(&d->lock);
     if (fresh)
@@ -212,16 +213,10 @@ static int open_again(struct serve_dirs *d, struct serve_dir *dir, struct kymo_e
 int serve_dirs_doubt(struct serve_dirs *d, struct serve_dir *dir, const struct query_damage_watch *watch,
                      bool *ret_again, struct kymo_err *err)
 {
-    int r = serve_dir_look(dir, &d->limits, watch, err);
-    *ret_again = false;
-    if (r == 0 && dir->damage.n) {
-        r = open_again(d, dir, err);
-        *ret_again = r == 0;
-    }
-    if (r < 0)
-        return r;
-    const char *why = dir->bad_instructions ? dir->bad_instructions : dir->damage.n ? dir->damage.items[0].why : NULL;
-    return why ? kymo_err_set(err, -EBADMSG, "%s", why) : 0;
+    bool more = false;
+    int r = serve_dir_look(dir, &d->limits, watch, &more, err);
+    *ret_again = r == -EBADMSG && more && open_again(d, dir) == 0;
+    return r;
 }
 
 void serve_dirs_put(struct serve_dirs *d, struct serve_dir *dir)

@@ -12,6 +12,7 @@
 
 #define SERVE_FRAME_HEAD 9
 #define SERVE_REQUEST_MAX (1u << 20)
+#define SERVE_LEFT_OUT_MAX 1024 /* bytes of HEAD's left_out */
 #define SERVE_DATA_MAX (64u << 10)
 #define SERVE_WINDOW (256u << 10) /* bytes of DATA that an id begins with */
 

@@ -96,8 +96,11 @@ void serve_end(struct serve *s, uint32_t id, const struct kymo_err *err)
 
 int serve_head(struct serve_request *q, unsigned status, const char *type, struct kymo_err *err)
 {
-    char text[160];
-    int n = snprintf(text, sizeof text, "{\"status\":%u,\"type\":\"%s\"}", status, type);
+    char text[160 + SERVE_LEFT_OUT_MAX];
+    const char *left_out = q->dir ? q->dir->left_out : NULL;
+    int n = left_out ? snprintf(text, sizeof text, "{\"status\":%u,\"type\":\"%s\",\"left_out\":\"%s\"}", status, type,
+                                left_out)
+                     : snprintf(text, sizeof text, "{\"status\":%u,\"type\":\"%s\"}", status, type);
     if (q->stop)
         return kymo_err_set(err, -ECANCELED, "nobody wants the answer any more");
     q->begun = true;

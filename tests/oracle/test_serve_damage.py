@@ -166,3 +166,40 @@ def test_the_command_line_names_a_damaged_file(place):
         done = subprocess.run([profiles.BIN / "kymo", *command], capture_output=True, text=True, timeout=60)
         assert done.returncode == code
         assert f"{place}/CcOp.parquet: cannot be read: column start_ts: " in done.stderr
+
+
+def test_answers_tell_what_they_do_without(server, made, place, whole):
+    """An overview that was read before does not know of it."""
+    def heads(directory, op, **params):
+        number, found = server.begin(directory, op, **params), []
+        while True:
+            kind, _, payload = server.frame()
+            if kind == serve_client.DATA:
+                server.send(serve_client.CREDIT, number, struct.pack("<I", len(payload)))
+            elif kind == serve_client.HEAD:
+                found.append(json.loads(payload))
+            else:
+                return found
+
+    window = {"from_": 0, "to": whole["extent"]["to"]}
+    assert server.ask(place, "overview") == whole and "left_out" not in heads(place, "bands", **window)[0]
+    damage(place / "HostDmaTransfer.parquet", 0)
+    damage(place / "WaitSums.parquet", 0)
+    assert heads(place, "timeline", **window, width=300)[0]["left_out"] == "HostDmaTransfer,WaitSums"
+    assert heads(place, "bands", **window)[0]["left_out"] == "HostDmaTransfer,WaitSums"
+    assert "left_out" not in heads(made, "bands", **window)[0]
+
+
+def test_a_table_is_damaged_after_another(server, place, whole):
+    """It is looked again when files have changed, also where some tables are left out already."""
+    window = {"from_": 0, "to": whole["extent"]["to"]}
+    for n, table in enumerate(("CcOp", "WaitSums", "HostDmaTransfer"), 1):
+        end = (place / f"{table}.parquet").stat().st_size
+        data = bytearray((place / f"{table}.parquet").read_bytes())
+        footer = int.from_bytes(data[-8:-4], "little")
+        with open(place / f"{table}.parquet", "r+b") as file:  # in its place: the directory does not change
+            file.seek(4)
+            file.write(b"\xff" * (end - 12 - footer))
+        server.ask(place, "timeline", **window, width=300)
+        server.ask(place, "summary", **window)
+        assert len([m for m in server.ask(place, "overview")["missing"] if "cannot be read" in m["why"]]) == n

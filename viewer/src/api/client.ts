@@ -1,5 +1,6 @@
 // HTTP: JSON and packed answers, errors as the API gives them, and requests of which only the newest counts.
 
+import { Store } from "../state/store";
 import { decodePacked, type Packed } from "./packed";
 
 export class ApiError extends Error {
@@ -59,6 +60,14 @@ function logInAgain(): void {
   location.reload();
 }
 
+/** Damaged tables that the server does without since it met the damage, of the profile that an address is about. */
+export const leftOut = new Store<{ url: string; names: string[] } | null>(null);
+
+function noteLeftOut(url: string, response: Response): void {
+  const names = response.headers.get("kymo-left-out");
+  if (names) leftOut.set({ url, names: names.split(",") });
+}
+
 /** Sends a request; a busy server (503) is asked again a few times. Throws ApiError, or AbortError through the signal. */
 export async function request(url: string, init: RequestInit = {}): Promise<Response> {
   const signal = init.signal ?? undefined;
@@ -70,6 +79,7 @@ export async function request(url: string, init: RequestInit = {}): Promise<Resp
       if (isAbort(error)) throw error;
       throw new ApiError(0, "unreachable", "The server does not answer.");
     }
+    noteLeftOut(url, response);
     if (response.ok) return response;
     if (response.status === 401) logInAgain();
     if (response.status !== 503 || attempt === RETRIES) throw await errorOf(response);

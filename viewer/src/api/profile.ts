@@ -62,6 +62,10 @@ export class ProfileApi {
     this.base = `api/v1/profiles/${encodeURIComponent(name)}/`;
   }
 
+  isAbout(url: string): boolean {
+    return url.startsWith(this.base);
+  }
+
   url(path: string, params: Params = {}): string {
     return this.base + path + query(params);
   }

@@ -7,7 +7,7 @@ import { Annotations } from "../state/annotations";
 import { added, DEFAULT_LAYOUT } from "../state/layout";
 import { Layouts, whyNoLayoutName } from "../state/layouts";
 import { type Link, writeLink } from "../state/link";
-import { Profile } from "../state/profile";
+import { DAMAGED, Profile } from "../state/profile";
 import { hasRanks, isSystem, ranksAddress, sqlAddress, summaryAddress } from "../state/route";
 import { messageOf, useStore } from "../state/store";
 import { groupDigits, padded, timeText } from "../timeline/scale";
@@ -170,10 +170,12 @@ function LayoutMenu({ layouts }: { layouts: Layouts }) {
 }
 
 function Missing({ profile }: { profile: Profile }) {
-  const { missing } = profile.overview;
+  const missing = useStore(profile.missing);
   if (missing.length === 0) return null;
+  // The server's words for files that are there.
+  const damaged = missing.some(({ why }) => why === DAMAGED || /: (cannot be read: |is no Parquet file)/.test(why));
   return (
-    <Menu label={`${missing.length} not captured`}>
+    <Menu label={damaged ? "Damaged tables" : `${missing.length} not captured`} tone={damaged ? "amber" : undefined}>
       <ul class="missing">
         {missing.map(({ what, why }) => (
           <li key={what}>

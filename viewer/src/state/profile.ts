@@ -1,6 +1,6 @@
 // One profile that is open: what is looked at, what is selected, what was found. Widgets share it and nothing else.
 
-import { Latest } from "../api/client";
+import { Latest, leftOut } from "../api/client";
 import { type Lines, ProfileApi, type SearchQuery } from "../api/profile";
 import type {
   Bands,
@@ -51,6 +51,7 @@ export const NO_SEARCH: SearchState = {
 
 export const PAGE_SIZE = 20;
 const BANDS_MS = 200;
+export const DAMAGED = "Its file is damaged: since that was met, everything is shown without this table.";
 
 export function sameEvent(a: EventRef | null | undefined, b: EventRef | null | undefined): boolean {
   return !!a && !!b && a.table === b.table && a.id === b.id;
@@ -88,6 +89,9 @@ export class Profile {
   readonly jumps = new Store(0);
   /** What was gone to without its track being known: its details name it. */
   private unrevealed = false;
+  /** What is not there, and why: what the overview knew, and what turned out to be damaged since. */
+  readonly missing: Store<Overview["missing"]>;
+  private readonly endLeftOut: () => void;
   private readonly latest = {
     details: new Latest(),
     dependencies: new Latest(),
@@ -107,7 +111,15 @@ export class Profile {
     this.prefs.watch((prefs) => keep("tracks", prefs));
     this.selected.watch((event) => this.load(event));
     this.details.watch(({ value }) => value && this.follow(value));
+    this.missing = new Store(overview.missing);
+    this.endLeftOut = leftOut.watch((now) => now && this.api.isAbout(now.url) && this.miss(now.names));
     this.loadBands();
+  }
+
+  private miss(names: string[]): void {
+    const known = new Set(this.missing.value.map(({ what }) => what));
+    const fresh = names.filter((name) => !known.has(name));
+    if (fresh.length > 0) this.missing.update((list) => [...list, ...fresh.map((what) => ({ what, why: DAMAGED }))]);
   }
 
   /** All bands at once, while the server gives all; else those of what is seen, each time it rests. */
@@ -285,6 +297,7 @@ export class Profile {
   }
 
   close(): void {
+    this.endLeftOut();
     for (const latest of Object.values(this.latest)) latest.cancel();
   }
 }

@@ -4,7 +4,7 @@ import { useLayoutEffect, useRef, useState } from "preact/hooks";
 interface Props {
   label: string;
   title?: string;
-  tone?: "amber";
+  tone?: "amber" | undefined;
   children: ComponentChildren;
 }
 
