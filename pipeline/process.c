@@ -98,12 +98,23 @@ static void take_status(struct job *j, const struct scan_ring *ring, const uint8
         totals_run_stop(summary_run(j->summary), ts);
 }
 
+/* An execution that failed may have no stop notice: its end is when the file's timeline says. */
+static void take_failures(struct job *j)
+{
+    for (size_t i = 0; i < j->timeline.count; i++) {
+        const struct timeline_exec *e = &j->timeline.execs[i];
+        if (e->status && e->end_ps >= e->start_ps)
+            totals_run_stop(summary_run(j->summary), timebase_ns(&j->timebase, e->end_ps));
+    }
+}
+
 /* Start and stop notices bound total_time; without them it is the span of all records. */
 static int read_status(struct job *j, struct kymo_err *err)
 {
     struct totals_run *run = summary_run(j->summary);
     totals_run_notice(run, timebase_ns(&j->timebase, j->scan.first_ps));
     totals_run_notice(run, timebase_ns(&j->timebase, j->scan.last_ps));
+    take_failures(j);
     for (size_t i = 0; i < j->scan.count; i++) {
         if (j->scan.rings[i].ring.kind != NTFF__RING_KIND__RING_INFER_STATUS)
             continue;
@@ -131,8 +142,12 @@ static int write_summary(struct job *j, struct kymo_err *err)
         .rows = res->instructions + res->packets + res->transfers + res->host_transfers + res->semaphores +
                 res->throttles + res->errors + res->partials + res->collectives + res->cc_instructions + res->cc_events,
     };
-    const struct doubts_inputs doubts = {
-        .scan = &j->scan, .in = j->in, .partials = res->partials, .unnamed = j->unnamed, .strays = j->strays};
+    const struct doubts_inputs doubts = {.timeline = &j->timeline,
+                                         .scan = &j->scan,
+                                         .in = j->in,
+                                         .partials = res->partials,
+                                         .unnamed = j->unnamed,
+                                         .strays = j->strays};
     char text[DOUBTS_TEXT_MAX];
     counts.incomplete = doubts_incomplete(&doubts, text);
     if (series_lost(j, NTFF__RING_KIND__RING_INSTRUCTION))

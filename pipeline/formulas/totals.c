@@ -122,6 +122,8 @@ void totals_run_start(struct totals_run *r, int64_t ts)
 {
     if (!r->has_start || ts < r->start)
         r->start = ts;
+    if (!r->has_start || ts > r->last_start)
+        r->last_start = ts;
     r->has_start = true;
 }
 
@@ -134,7 +136,8 @@ void totals_run_stop(struct totals_run *r, int64_t ts)
 
 int64_t totals_run_time(const struct totals_run *r)
 {
-    if (r->has_start && r->has_stop && r->stop >= r->start)
-        return r->stop - r->start;
-    return totals_window_length(&r->notices);
+    if (!r->has_start || !r->has_stop || r->stop < r->start)
+        return totals_window_length(&r->notices);
+    bool open = r->last_start > r->stop && r->notices.any && r->notices.last > r->stop;
+    return (open ? r->notices.last : r->stop) - r->start;
 }

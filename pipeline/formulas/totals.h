@@ -60,12 +60,14 @@ void totals_window_add_instruction(struct totals_window *w, uint8_t opcode, int6
 /* total_time: from the start notice to the stop notice, else the span of all notices. */
 struct totals_run {
     struct totals_window notices;
-    int64_t start, stop;
+    int64_t start, stop, last_start;
     bool has_start, has_stop;
 };
 void totals_run_notice(struct totals_run *r, int64_t ts);
 void totals_run_start(struct totals_run *r, int64_t ts); /* the first counts */
 void totals_run_stop(struct totals_run *r, int64_t ts);  /* the last counts */
+/* From the first start to the last stop. Where there are none, or nothing stopped what began last: to the last notice.
+ */
 int64_t totals_run_time(const struct totals_run *r);
 
 #endif

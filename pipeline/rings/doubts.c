@@ -106,6 +106,8 @@ const char *doubts_incomplete(const struct doubts_inputs *d, char text[static DO
         append(text, "%" PRIu64 " events have one end only and no row", d->partials);
     if (neffs)
         append(text, "%u NEFFs are missing: static DMA transfers, HBM and SBUF bytes, model FLOPs", neffs);
+    if (timeline_failures(d->timeline))
+        append(text, "%zu executions failed: model FLOPs are those of the others", timeline_failures(d->timeline));
     if (d->unnamed)
         append(text, "%" PRIu64 " DMA packets have no DGE notifications: HBM and SBUF bytes", d->unnamed);
     if (d->strays)

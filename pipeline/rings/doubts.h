@@ -16,6 +16,7 @@ void doubts_tell(const struct scan *scan, const struct timeline *timeline, uint6
 
 /* What totals rest on. */
 struct doubts_inputs {
+    const struct timeline *timeline;
     const struct scan *scan;
     const struct input *in;
     uint64_t partials; /* events with one end */

@@ -62,3 +62,19 @@ size_t timeline_runs(const struct timeline *t, uint32_t node)
         runs += t->execs[i].node == node;
     return runs ? runs : 1;
 }
+
+size_t timeline_whole_runs(const struct timeline *t, uint32_t node)
+{
+    size_t failed = 0;
+    for (size_t i = 0; i < t->count; i++)
+        failed += t->execs[i].node == node && t->execs[i].status;
+    return timeline_runs(t, node) - failed;
+}
+
+size_t timeline_failures(const struct timeline *t)
+{
+    size_t failed = 0;
+    for (size_t i = 0; i < t->count; i++)
+        failed += t->execs[i].status != 0;
+    return failed;
+}

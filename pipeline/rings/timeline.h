@@ -34,6 +34,10 @@ int timeline_init(struct timeline *t, const struct input *in, const struct timeb
 void timeline_done(struct timeline *t);
 /* Executions of a node; 1 when the timeline tells of none. */
 size_t timeline_runs(const struct timeline *t, uint32_t node);
+/* Those that did not fail. */
+size_t timeline_whole_runs(const struct timeline *t, uint32_t node);
+/* Executions that failed, of all nodes. */
+size_t timeline_failures(const struct timeline *t);
 
 /*
  * Execution at ps: the last one that started at or before it, else the first. *hint is the caller's place, 0 at first;

@@ -12,6 +12,7 @@
 #define N BOUNDS_NAMES
 #define G BOUNDS_DGE
 #define F BOUNDS_NEFF
+#define R BOUNDS_FAILED
 #define RECORDS (I | D | E | S | C | X | BOUNDS_NOTICES)
 #define MOVED (D | N | F) /* bytes by memory or by queue */
 
@@ -22,7 +23,7 @@
 static const struct bounds_column columns[] = {
     {"total_time", S, 0, 0},
     {"neuroncore_cycle_count", S, 0, 0},
-    {"model_flops", F, 0, 0},
+    {"model_flops", F | R, 0, 0},
     {"hardware_flops", I | F, 0, 0},
     {"transpose_flops", I | F, 0, 0},
     {"adjusted_hardware_flops", I | F, 0, 0},
@@ -87,10 +88,10 @@ static const struct bounds_column columns[] = {
     {"tensor_engine_active_time_percent", I, W | S, 0},
     {"tensor_engine_instruction_count", I, 0, 0},
     {"matmul_instruction_count", I | F, 0, 0},
-    {"mfu_estimated_percent", F, S, 0},
-    {"mfu_max_achievable_estimated_percent", 0, D | N, F},
-    {"mfu_hlo_estimated_percent", F, S, 0},
-    {"mfu_hlo_max_achievable_estimated_percent", 0, D | N, F},
+    {"mfu_estimated_percent", F | R, S, 0},
+    {"mfu_max_achievable_estimated_percent", R, D | N, F},
+    {"mfu_hlo_estimated_percent", F | R, S, 0},
+    {"mfu_hlo_max_achievable_estimated_percent", R, D | N, F},
     /* Flops less transposes; whether one is a transpose is the compiler's word. */
     {"mfu_inst_estimated_percent", I, S, F},
     {"mfu_inst_max_achievable_estimated_percent", 0, 0, I | MOVED},
@@ -180,6 +181,8 @@ const char *bounds_text(enum bounds_input input)
         return "DGE notifications are missing: packets without them are transfers of their own";
     case BOUNDS_NEFF:
         return "a NEFF or an instruction image is missing";
+    case BOUNDS_FAILED:
+        return "executions failed, of which nobody knows how much of the model they did";
     default:
         return "";
     }
@@ -226,8 +229,8 @@ unsigned bounds_of_partial(const char *kind)
 
 unsigned bounds_of_warning(const char *category)
 {
-    static const struct word categories[] = {{"Upper bounds", W},  {"DGE notifications", N | G},
-                                             {"DMA transfers", N}, {"Missing NEFF", F},
-                                             {"Wrong NEFF", F},    {"Missing image", F}};
+    static const struct word categories[] = {
+        {"Upper bounds", W}, {"DGE notifications", N | G}, {"DMA transfers", N},   {"Missing NEFF", F},
+        {"Wrong NEFF", F},   {"Missing image", F},         {"Failed execution", R}};
     return find_word(categories, sizeof categories / sizeof *categories, category);
 }

@@ -20,7 +20,8 @@ enum bounds_input {
     BOUNDS_NAMES = 1 << 8,        /* transfers that packets belong to */
     BOUNDS_DGE = 1 << 9,          /* DGE notifications, which tell how packets belong together */
     BOUNDS_NEFF = 1 << 10,        /* NEFFs, or images of them */
-    BOUNDS_INPUTS = 11            /* how many there are */
+    BOUNDS_FAILED = 1 << 11,      /* executions that failed */
+    BOUNDS_INPUTS = 12            /* how many there are */
 };
 
 enum bounds_mark {

@@ -61,14 +61,14 @@ static struct sizes sum_sizes(const struct input *in)
     return z;
 }
 
-/* MAC counts of the NEFFs, each as often as it ran; -1 when none of them has HLO statistics. */
+/* MAC counts of the NEFFs, each as often as it ran to its end; -1 when none of them has HLO statistics. */
 static int64_t sum_macs(const struct input *in, const struct timeline *t)
 {
     int64_t macs = -1;
     for (uint32_t n = 0; n < in->node_count; n++) {
         int64_t one = in->nodes[n].neff ? neff_mac_count(in->nodes[n].neff) : -1;
         if (one >= 0)
-            macs = (macs < 0 ? 0 : macs) + one * (int64_t)timeline_runs(t, n);
+            macs = (macs < 0 ? 0 : macs) + one * (int64_t)timeline_whole_runs(t, n);
     }
     return macs;
 }

@@ -180,3 +180,23 @@ def test_lower_bounds_say_why(tmp_path):
     assert "records of 1 rings were lost" in reasons["lost"]
     assert "1 NEFFs are missing" in reasons["bare"]
     assert "have no DGE notifications" in reasons["unnamed"]
+
+
+@pytest.mark.parametrize("cell", [Cell("mlp", "trn2", 1, "failed", 2, ("--fail",), small=True), Cell("attention", "trn1", 1, "failed", 3, ("--fail",)),
+                                  Cell("mlp", "trn2", 1, "only", 1, ("--fail",), small=True)], ids=str)
+def test_a_failed_execution_is_in_the_time_and_not_in_the_model(tmp_path, cell):
+    """It has no stop notice, and ends with its error; of the model's FLOPs nobody knows how much it did."""
+    ntff, neff, true = profiles.make_ntff(tmp_path, cell)
+    tables = profiles.process(ntff, [neff], tmp_path / "tables")
+    p, (s,) = truth.Profile(tables, true), truth.rows_of(tables, "Summary")
+    begin = min(p.ts(r["ts_ps"]) for r in p.true("status") if r["kind"] == "start")
+    stops = [p.ts(r["ts_ps"]) for r in p.true("status") if r["kind"] == "end"]
+    failed = max(p.ts(r["ts_ps"]) for r in p.true("errors"))
+    assert all(failed > stop for stop in stops) and len(stops) == cell.executions - 1
+    assert s["total_time"] == near((failed - begin) / 1e9)
+    macs = json.loads(profiles.run(profiles.BIN / "kymo", "neff", "inspect", neff, "--json"))["mac_count"]
+    assert s["model_flops"] == 2 * macs * (cell.executions - 1)
+    assert s["mfu_estimated_percent"] <= s["hfu_estimated_percent"] and (s["hfu_estimated_percent"] > 0 or cell.executions == 1)
+    assert s["lower_bound"] and "1 executions failed: model FLOPs are those of the others" in s["lower_bound_reason"]
+    told = json.loads(profiles.run(profiles.BIN / "kymo-export", tables, "-f", "summary-json"))
+    assert {"model_flops", "mfu_estimated_percent"} <= set(told["lower_bounds"]) and "total_time" not in told["lower_bounds"]

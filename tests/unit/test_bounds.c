@@ -49,6 +49,8 @@ static void test_marks(void **state)
     assert_int_equal(mark("dma_transfer_time", BOUNDS_NAMES), BOUNDS_LOWER);
     assert_int_equal(mark("weight_size_bytes", BOUNDS_DMA | BOUNDS_INSTRUCTIONS | BOUNDS_EVENTS), BOUNDS_EXACT);
     assert_int_equal(mark("mbu_min_read_util_percent", BOUNDS_STATUS), BOUNDS_UNCERTAIN);
+    assert_int_equal(mark("mfu_estimated_percent", BOUNDS_FAILED), BOUNDS_LOWER);
+    assert_int_equal(mark("hfu_estimated_percent", BOUNDS_FAILED), BOUNDS_EXACT);
     assert_int_equal(bounds_causes(bounds_find("event_count"), BOUNDS_DMA | BOUNDS_EVENTS), BOUNDS_EVENTS);
 }
 
