@@ -251,6 +251,8 @@ static json_t *make_missing(const struct serve_dir *d)
         enum kymo_table_id table;
         const char *what, *why;
     } rows[] = {
+        {KYMO_T_INSTRUCTION, "instructions",
+         "There is no table Instruction: engines, operators and waits are not known."},
         {KYMO_T_FLOPS_USAGE, "flops",
          "There is no table FlopsUsage, which holds MFU and HFU over time; kymo process makes it."},
         {KYMO_T_WAIT_CAUSE, "why",
@@ -269,7 +271,9 @@ static json_t *make_missing(const struct serve_dir *d)
         if (!d->has_table[rows[i].table])
             miss(list, rows[i].what, why ? why : rows[i].why);
     }
-    if (!d->has_split)
+    if (d->has_table[KYMO_T_INSTRUCTION] && d->summed[SERVE_SUMS_INSTRUCTIONS] == 0)
+        miss(list, "instructions", "The table Instruction has no rows: engines, operators and waits are not known.");
+    if (!d->has_split && d->has_table[KYMO_T_INSTRUCTION])
         miss(list, "split", "Instruction has no column executed_by: sequencer and compute side cannot be told apart.");
     return list;
 }

@@ -81,6 +81,34 @@ static int shape_table(const struct kymo_table *t, const struct found *f, struct
     return r < 0 ? r : kymo_buf_printf(b, " FROM main.\"%s\"", t->name);
 }
 
+/* Times and their like are numbers, or texts of such; what else a column may be tells nothing. */
+static bool is_number(const char *type)
+{
+    static const char *const types[] = {"BIGINT",  "INTEGER",  "SMALLINT",  "TINYINT",  "HUGEINT",
+                                        "UBIGINT", "UINTEGER", "USMALLINT", "UTINYINT", "UHUGEINT",
+                                        "DOUBLE",  "FLOAT",    "VARCHAR"};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (!strcmp(types[i], type))
+            return true;
+    return !strncmp(type, "DECIMAL(", 8);
+}
+
+/* Without these nothing can be shown of instructions, and what is told of them elsewhere would stand alone. */
+static int check_instructions(const struct serve_dir *d, const struct found *f, struct kymo_err *err)
+{
+    static const char *const needed[] = {"start_ts", "end_ts"};
+    for (size_t i = 0; d->has_table[KYMO_T_INSTRUCTION] && i < sizeof needed / sizeof *needed; i++) {
+        const char *type = type_of(f, "Instruction", needed[i]);
+        if (!type)
+            return kymo_err_set(err, -ENOMSG, "Instruction.parquet: has no column %s", needed[i]);
+        if (!is_number(type))
+            return kymo_err_set(err, -ENOMSG,
+                                "Instruction.parquet: the column %s is of type %.64s, where numbers belong", needed[i],
+                                type);
+    }
+    return 0;
+}
+
 static int shape_tables(const struct sql *s, const struct found *f, struct kymo_err *err)
 {
     struct kymo_buf b;
@@ -150,6 +178,16 @@ static int find_extent(struct serve_dir *d, const struct sql *s, struct kymo_err
     return find_cores(d, s, err);
 }
 
+static const struct {
+    const char *kind, *table;
+} sums_of[SERVE_SUMS_MAX] = {
+    [SERVE_SUMS_PACKETS] = {"dma_engine", "DmaPacket"},
+    [SERVE_SUMS_TRANSFERS] = {"dma_transfer", "DmaPacketAggregated"},
+    [SERVE_SUMS_HOST] = {"host_dma", "HostDmaTransfer"},
+    [SERVE_SUMS_INSTRUCTIONS] = {"operation", "Instruction"},
+    [SERVE_SUMS_WAITS] = {"wait", "WaitCause"}, /* of a table of its own */
+};
+
 static int keep_peak(void *ctx, const struct sql_cell *c, struct kymo_err *err)
 {
     double *peak = ctx;
@@ -167,14 +205,27 @@ static int find_peak(struct serve_dir *d, const struct sql *s, struct kymo_err *
 
 static int keep_sums(void *ctx, const struct sql_cell *c, struct kymo_err *err)
 {
-    /* A kind of each; the last is of a table of its own. */
-    static const char *const kinds[SERVE_SUMS_MAX] = {"dma_engine", "dma_transfer", "host_dma", "operation", "wait"};
     struct serve_dir *d = ctx;
     (void)err;
     for (size_t i = 0; i < SERVE_SUMS_MAX; i++)
-        if (strlen(kinds[i]) == c[0].len && !memcmp(kinds[i], c[0].text, c[0].len))
-            d->sums[i] = c[1].null ? 0 : c[1].i;
+        /* Of other events than those that are there, they tell nothing. */
+        if (strlen(sums_of[i].kind) == c[0].len && !memcmp(sums_of[i].kind, c[0].text, c[0].len))
+            d->sums[i] = c[1].null || c[2].null || c[2].i != d->summed[i] ? 0 : c[1].i;
     return 0;
+}
+
+/* Rows of the tables that the sums are about. */
+static int count_summed(struct serve_dir *d, const struct sql *s, struct kymo_err *err)
+{
+    struct kymo_buf b;
+    kymo_buf_init(&b, SQL_MAX);
+    int r = 0;
+    for (size_t i = 0; i < SERVE_SUMS_MAX && r == 0; i++)
+        r = kymo_buf_printf(&b, "%s(SELECT count(*) FROM k.\"%s\")", i ? ", " : "SELECT ", sums_of[i].table);
+    r = r < 0 ? kymo_err_set(err, r, "no memory for a statement")
+              : sql_numbers(s, (const char *)b.data, NULL, 0, d->summed, SERVE_SUMS_MAX, err);
+    kymo_buf_done(&b);
+    return r;
 }
 
 /* Before 1.2.0 the sums had the counter's word for all waits: where that is wrong, events are read instead. */
@@ -193,10 +244,13 @@ static int check_sums(struct serve_dir *d, const struct sql *s, struct kymo_err 
 /* When the waits have been read. */
 static int find_sums(struct serve_dir *d, const struct sql *s, struct kymo_err *err)
 {
-    static const char text[] = "SELECT kind, max(bucket_ns) FROM k.\"WindowSums\" GROUP BY kind UNION ALL"
-                               " SELECT 'wait', max(bucket_ns) FROM k.\"WaitSums\"";
+    static const char text[] =
+        "SELECT kind, max(bucket_ns), sum(event_count)::BIGINT FROM k.\"WindowSums\" GROUP BY kind UNION ALL"
+        " SELECT 'wait', max(bucket_ns), sum(event_count)::BIGINT FROM k.\"WaitSums\"";
     /* With the order of kymo's own tables, which the pieces of a window need. */
-    int r = d->own_levels ? sql_run(s, text, NULL, 0, keep_sums, d, err) : 0;
+    int r = count_summed(d, s, err);
+    if (r == 0 && d->own_levels)
+        r = sql_run(s, text, NULL, 0, keep_sums, d, err);
     return r < 0 ? r : check_sums(d, s, err);
 }
 
@@ -232,11 +286,13 @@ static int prepare(struct serve_dir *d, const struct sql *s, struct kymo_err *er
     if (r == 0)
         r = shape_tables(s, &f, err);
     d->has_split = type_of(&f, "Instruction", "executed_by") != NULL;
-    free_found(&f);
     if (r == 0)
         r = sql_run(
             s, "SELECT view_name FROM duckdb_views() WHERE schema_name = 'main' AND contains(sql, 'read_parquet(')",
             NULL, 0, keep_table, d, err);
+    if (r == 0)
+        r = check_instructions(d, &f, err);
+    free_found(&f);
     d->own_levels = d->has_table[KYMO_T_LEVEL_OF_DETAIL];
     d->has_split = d->has_split && d->has_table[KYMO_T_INSTRUCTION];
     if (r == 0)

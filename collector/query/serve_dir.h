@@ -92,6 +92,7 @@ struct serve_dir {
     double peak; /* FLOPs that one PE array can do in a nanosecond; 0: the tables do not say */
     int64_t buckets[SERVE_KIND_MAX][SERVE_LEVELS_MAX]; /* widths of the levels, the finest first; 0: no more */
     int64_t sums[SERVE_SUMS_MAX];                      /* width of a bucket; 0: there are none */
+    int64_t summed[SERVE_SUMS_MAX];                    /* rows of the tables that they are about */
     struct serve_track *tracks;                        /* in the order in which to show them */
     size_t n_tracks;
     struct serve_series_list *series;
@@ -106,7 +107,8 @@ struct serve_dir {
 
 /*
  * The time it takes grows with the tables where LevelOfDetail is not there. before: what was opened of this path
- * earlier, whose damaged tables are left out; NULL: nothing was. -EBADMSG: the instructions cannot be read.
+ * earlier, whose damaged tables are left out; NULL: nothing was. -EBADMSG: the instructions cannot be read. -ENOMSG:
+ * they have no times.
  */
 int serve_dir_open(const char *path, const struct query_limits *limits, const struct serve_dir *before,
                    struct serve_dir **ret, struct kymo_err *err) KYMO_MUST_CHECK;

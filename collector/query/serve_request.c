@@ -69,7 +69,7 @@ static const struct {
     {-E2BIG, 400, "bad_request"},  {-ENOBUFS, 400, "too_long"},  {-EBUSY, 503, "busy"},
     {-EAGAIN, 503, "busy"},        {-ENOMEM, 503, "no_memory"},  {-ETIMEDOUT, 504, "timeout"},
     {-ECANCELED, 499, "canceled"}, {-EACCES, 403, "forbidden"},  {-ENOTSUP, 501, "unsupported"},
-    {-EBADMSG, 500, "unreadable"},
+    {-EBADMSG, 500, "unreadable"}, {-ENOMSG, 500, "unreadable"},
 };
 
 void serve_end(struct serve *s, uint32_t id, const struct kymo_err *err)

@@ -165,3 +165,53 @@ def test_names_that_differ_only_by_case(server, place, whole):
     assert sql(server, "SELECT count(*), (SELECT x FROM foo) FROM DmaPacket", place)["rows"] == [[whole["tables"]["DmaPacket"], 3]]
     (place / "DmaPacket.parquet").unlink()
     assert server.ask(place, "overview")["tables"]["DmaPacket"] == 3
+
+
+def rewritten(place, table, change):
+    rows = change(pq.read_table(place / f"{table}.parquet"))
+    (place / f"{table}.parquet").unlink()
+    pq.write_table(rows, place / f"{table}.parquet")
+
+
+@pytest.mark.parametrize("change,says", [
+    (lambda t: t.drop_columns(["end_ts"]), "has no column end_ts"),
+    (lambda t: t.drop_columns(["start_ts"]), "has no column start_ts"),
+    (lambda t: t.set_column(t.schema.get_field_index("start_ts"), "start_ts", t["start_ts"].cast(pa.timestamp("ns"))),
+     "the column start_ts is of type TIMESTAMP_NS, where numbers belong"),
+], ids=["no end", "no start", "datetime"])
+def test_instructions_without_usable_times(server, place, change, says):
+    """Nothing can be shown of them, and figures that other tables have of them would not fit."""
+    rewritten(place, "Instruction", change)
+    with pytest.raises(serve_client.Failed, match=f"^500 Instruction.parquet: {says}$") as e:
+        server.ask(place, "overview")
+    assert e.value.code == "unreadable"
+
+
+def test_times_of_other_types(server, place, whole):
+    rewritten(place, "Instruction", lambda t: t.set_column(t.schema.get_field_index("start_ts"), "start_ts", t["start_ts"].cast(pa.string())))
+    assert server.ask(place, "overview")["extent"] == whole["extent"]
+
+
+@pytest.mark.parametrize("table,kept", [("Instruction", 0), ("Instruction", 100), ("DmaPacket", 50), ("WaitCause", 3), ("HostDmaTransfer", 1)])
+def test_sums_of_other_rows_are_not_used(server, place, whole, table, kept):
+    """A table was replaced: what is told of it is what it has, not what the sums were made of."""
+    rewritten(place, table, lambda t: t.slice(0, kept))
+    window = {"from_": 0, "to": whole["extent"]["to"] + 1}
+    answer = server.ask(place, "summary", **window)
+    missing = {m["what"] for m in server.ask(place, "overview")["missing"]}
+    assert ("instructions" in missing) == (table == "Instruction" and kept == 0)
+    for name in ("WindowSums", "WaitSums", "LevelOfDetail"):
+        (place / f"{name}.parquet").unlink()
+    without = server.ask(place, "summary", **window)
+    for part in ("instructions", "opcodes", "waits", "dma", "host_dma", "queues"):
+        assert answer.get(part) == without.get(part), part
+    if table == "Instruction":
+        assert answer["instructions"] == kept
+    if table == "DmaPacket":
+        assert answer["dma"]["packets"] == kept
+
+
+def test_without_a_table_of_instructions(server, place):
+    (place / "Instruction.parquet").unlink()
+    missing = {m["what"]: m["why"] for m in server.ask(place, "overview")["missing"]}
+    assert missing["instructions"].startswith("There is no table Instruction") and "split" not in missing
