@@ -44,6 +44,8 @@ int kymo_err_lines(struct kymo_err *err, int code, const char *text)
         char line[KYMO_ERR_TEXT_MAX];
         size_t n = strcspn(text, "\n");
         (void)snprintf(line, sizeof line, "%.*s", n < sizeof line ? (int)n : (int)sizeof line - 1, text);
+        for (char *tab = line; (tab = strchr(tab, '\t'));)
+            *tab = ' ';
         used += kymo_plain_copy(err->text + used, sizeof err->text - used - 1, line);
         text += n;
         if (*text == '\n') {

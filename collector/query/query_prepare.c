@@ -22,9 +22,11 @@ static bool only_reads(duckdb_statement_type type)
 /* For a clear answer alone: DuckDB says of some of these that the table is a view, or that no file may be written. */
 static bool begins_to_change(const struct query_text *t)
 {
-    static const char *const words[] = {"PRAGMA", "INSERT", "UPDATE",  "DELETE", "TRUNCATE", "MERGE",   "COPY",
-                                        "EXPORT", "IMPORT", "CREATE",  "ALTER",  "DROP",     "COMMENT", "ATTACH",
-                                        "DETACH", "LOAD",   "INSTALL", "SET",    "RESET",    "CALL",    "USE"};
+    static const char *const words[] = {"PRAGMA",  "INSERT",  "UPDATE",     "DELETE", "TRUNCATE",   "MERGE",
+                                        "COPY",    "EXPORT",  "IMPORT",     "CREATE", "ALTER",      "DROP",
+                                        "COMMENT", "ATTACH",  "DETACH",     "LOAD",   "INSTALL",    "SET",
+                                        "RESET",   "CALL",    "USE",        "BEGIN",  "COMMIT",     "ROLLBACK",
+                                        "PREPARE", "EXECUTE", "DEALLOCATE", "VACUUM", "CHECKPOINT", "ANALYZE"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (query_text_begins(t, words[i]))
             return true;

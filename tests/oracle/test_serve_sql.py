@@ -319,7 +319,7 @@ def test_columns_of_one_name(made, server):
 
 
 @pytest.mark.parametrize("text", ["INSERT INTO Instruction VALUES (1)", "COPY Instruction TO 'x'", "delete from CcOp", "/* a */ Update CcOp SET id = 1", "TRUNCATE CcOp",
-                                  "MERGE INTO CcOp USING Flow ON true WHEN MATCHED THEN DELETE", "ATTACH 'x'", "LOAD httpfs", "EXPORT DATABASE 'x'"])
+                                  "MERGE INTO CcOp USING Flow ON true WHEN MATCHED THEN DELETE", "ATTACH 'x'", "LOAD httpfs", "EXPORT DATABASE 'x'", "EXECUTE x", "BEGIN"])
 def test_statements_that_change_something(made, server, text):
     with pytest.raises(serve_client.Failed, match=r"^400 only statements that read are run here \(SELECT, DESCRIBE, SHOW, EXPLAIN\)$"):
         sql(server, text, made[0])

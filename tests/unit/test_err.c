@@ -79,6 +79,8 @@ static void test_lines(void **state)
     assert_int_equal(kymo_err_lines(&err, -EINVAL, "Parser Error\n\nLINE 1: \x1b[2J\n   ^"), -EINVAL);
     assert_string_equal(err.text, "Parser Error\n\nLINE 1: \\x1b[2J\n   ^");
     assert_int_equal(err.code, -EINVAL);
+    (void)kymo_err_lines(&err, -EINVAL, "\tCandidate functions:\n\t+(a, b)");
+    assert_string_equal(err.text, " Candidate functions:\n +(a, b)");
     assert_int_equal(kymo_err_lines(NULL, 0, "nobody listens"), -EIO);
     char big[2 * KYMO_ERR_TEXT_MAX];
     memset(big, '\n', sizeof big - 1);

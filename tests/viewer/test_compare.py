@@ -129,3 +129,18 @@ def test_noise_and_breakdowns(with_operators, tables):
     assert digits(row.locator("td").first.inner_text()) == value
     panel.get_by_role("tab", name="Throttling").click()
     assert panel.locator("tbody tr").count() > 0
+
+
+def test_a_profile_that_cannot_be_opened_leaves_the_others(with_operators):
+    viewer = with_operators
+    page = viewer.page
+    page.goto(f"{viewer.base}/#/compare/none-such/attention/reduce?base=none-such")
+    page.wait_for_selector(".compare-timeline .timeline")
+    assert page.locator(".compare-timeline header a").all_inner_texts() == ["attention", "reduce"]
+    assert page.get_by_role("alert").first.inner_text().startswith("none-such: ")
+    assert page.get_by_label("Base", exact=True).input_value() == "attention"
+    panel = page.get_by_role("region", name="Compare Overall Summary")
+    panel.locator("table").wait_for()
+    assert [text.split()[0] for text in panel.locator("thead th").all_inner_texts()] == ["Figure", "attention", "reduce"]
+    page.get_by_label("Base", exact=True).select_option("reduce")
+    assert "base" in panel.locator("thead th", has_text="reduce").inner_text() and "base=reduce" in page.url

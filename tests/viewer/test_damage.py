@@ -51,6 +51,7 @@ def test_a_table_is_damaged_before_and_one_while_the_page_is_open(serve, place):
     viewer.page.goto(f"{viewer.base}/#/profile/attention?event=Instruction:500")
     viewer.widget("Event Details").locator("table.fields").first.wait_for()
     viewer.widget("Event Details").get_by_role("tab", name="Dependencies").click()
+    expect(viewer.widget("Event Details")).to_contain_text("since that was met, everything is shown without this table")
     menu.click()
     expect(told.filter(has_text="Flow")).to_contain_text("since that was met, everything is shown without this table")
     viewer.page.reload()

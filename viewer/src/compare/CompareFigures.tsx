@@ -40,6 +40,8 @@ export function useSummaries(members: Member[], ranges: Range[]): Loaded<Figures
 
 interface Props {
   title: string;
+  /** What the figures are over. */
+  about: string;
   members: Member[];
   ranges: Range[];
   base: number;
@@ -92,7 +94,7 @@ function differs(row: FigureRow): boolean {
   return row.values.some((value) => value !== row.values[0]);
 }
 
-export function CompareFigures({ title, members, ranges, base }: Props) {
+export function CompareFigures({ title, about, members, ranges, base }: Props) {
   const { value, busy, error } = useSummaries(members, ranges);
   const [onlyChanged, setOnlyChanged] = useState(false);
   const [filter, setFilter] = useState("");
@@ -125,6 +127,7 @@ export function CompareFigures({ title, members, ranges, base }: Props) {
           onInput={(event) => setFilter(event.currentTarget.value)}
         />
       </header>
+      <p class="muted about">{about}</p>
       {error && <p class="error">{error}</p>}
       {!value && busy && <p class="muted">Loading…</p>}
       {value && (

@@ -200,6 +200,11 @@ export function CompareSides({ names, base }: { names: string[]; base: number })
       {sides.length < 2 && (
         <p class="muted hint">All profiles are captures of the base: there is nothing to compare it with.</p>
       )}
+      {list === "summary" && (
+        <p class="muted about">
+          Of the table Summary: its shares are of total time, from the first execution’s start to the last one’s end.
+        </p>
+      )}
       {error && <p class="error">{error}</p>}
       {busy && !value && <p class="muted">Loading…</p>}
       {value && sides.length > 1 && <Table rows={rows} sides={sides} />}

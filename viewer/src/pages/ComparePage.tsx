@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { isAbort } from "../api/client";
 import { ProfileApi } from "../api/profile";
-import type { Range } from "../api/types";
+import type { Overview, Range } from "../api/types";
 import { CompareFigures } from "../compare/CompareFigures";
 import { CompareOperators } from "../compare/CompareOperators";
 import { CompareSides } from "../compare/CompareSides";
@@ -20,23 +20,32 @@ import { ThemeButton } from "../ui/ThemeButton";
 interface Open {
   sync: ZoomSync;
   annotations: Annotations[];
+  /** Why some of the profiles are not there. */
+  failed: string[];
 }
 
+async function overviewOf(name: string, signal: AbortSignal): Promise<Overview> {
+  const overview = await new ProfileApi(name).overview(signal);
+  if (hasRanks(overview)) throw new Error("many ranks, which have no events of their own: compare its members.");
+  return overview;
+}
+
+/** One that cannot be opened leaves the others to be compared. */
 async function openAll(names: string[], signal: AbortSignal): Promise<Open> {
-  const overviews = await Promise.all(names.map((name) => new ProfileApi(name).overview(signal)));
-  const ranks = names.find((_, i) => hasRanks(overviews[i]!));
-  if (ranks)
-    throw new Error(`${ranks} is a profile of many ranks, which has no events of its own: compare its members.`);
-  const longest = Math.max(...overviews.map(({ extent }) => span(extent)), 1);
-  const members: Member[] = names.map((name, i) => {
-    const overview = overviews[i]!;
+  const asked = await Promise.allSettled(names.map((name) => overviewOf(name, signal)));
+  signal.throwIfAborted();
+  const failed = asked.flatMap((one, i) => (one.status === "rejected" ? `${names[i]}: ${messageOf(one.reason)}` : []));
+  const there = asked.flatMap((one, i) => (one.status === "fulfilled" ? { name: names[i]!, overview: one.value } : []));
+  if (there.length === 0) throw new Error(failed.join(" "));
+  const longest = Math.max(...there.map(({ overview }) => span(overview.extent)), 1);
+  const members: Member[] = there.map(({ name, overview }) => {
     const own = span(overview.extent) > 0 ? overview.extent : { from: 0, to: 1 };
     const common = { from: own.from, to: own.from + longest };
     const profile = new Profile(name, { ...overview, extent: common });
     profile.view.set(padded(own));
     return { profile, own };
   });
-  return { sync: new ZoomSync(members), annotations: names.map((name) => new Annotations(name)) };
+  return { sync: new ZoomSync(members), annotations: there.map(({ name }) => new Annotations(name)), failed };
 }
 
 /** Settings and tracks are chosen once for all timelines. */
@@ -83,8 +92,8 @@ function Bar({
 }: {
   open: Open | null;
   names: string[];
-  base: number;
-  onBase(i: number): void;
+  base: string;
+  onBase(name: string): void;
 }) {
   return (
     <header class="bar compare-bar">
@@ -94,9 +103,9 @@ function Bar({
       <h1>Compare profiles</h1>
       <label>
         Base{" "}
-        <select aria-label="Base" value={String(base)} onChange={(event) => onBase(Number(event.currentTarget.value))}>
-          {names.map((name, i) => (
-            <option key={name} value={String(i)}>
+        <select aria-label="Base" value={base} onChange={(event) => onBase(event.currentTarget.value)}>
+          {names.map((name) => (
+            <option key={name} value={name}>
               {name}
             </option>
           ))}
@@ -152,6 +161,11 @@ function Body({ open, base }: { open: Open; base: number }) {
   const whole = useMemo(() => members.map(({ own }) => own), [members]);
   return (
     <main class="compare">
+      {open.failed.map((text) => (
+        <p key={text} class="error" role="alert">
+          {text}
+        </p>
+      ))}
       {members.map(({ profile, own }, i) => (
         <section key={profile.name} class="compare-timeline" aria-label={`Timeline of ${profile.name}`}>
           <header>
@@ -163,8 +177,20 @@ function Body({ open, base }: { open: Open; base: number }) {
       ))}
       <div class="compare-tables">
         <CompareOperators members={members} base={base} />
-        <CompareFigures title="Compare Overall Summary" members={members} ranges={whole} base={base} />
-        <CompareFigures title="Compare Current Selection Summary" members={members} ranges={ranges} base={base} />
+        <CompareFigures
+          title="Compare Overall Summary"
+          about="Of all that was recorded, from the first event to the last."
+          members={members}
+          ranges={whole}
+          base={base}
+        />
+        <CompareFigures
+          title="Compare Current Selection Summary"
+          about="Of what the timelines show now."
+          members={members}
+          ranges={ranges}
+          base={base}
+        />
         {members.length > 1 && <CompareSides names={members.map(({ profile }) => profile.name)} base={base} />}
       </div>
     </main>
@@ -173,17 +199,19 @@ function Body({ open, base }: { open: Open; base: number }) {
 
 export function ComparePage({ names, base }: { names: string[]; base: string | null }) {
   const { open, error } = useOpen(names);
-  const [chosen, setChosen] = useState(() => Math.max(names.indexOf(base ?? ""), 0));
+  const [wanted, setWanted] = useState(base ?? names[0]!);
+  const there = open?.sync.members.map(({ profile }) => profile.name) ?? names;
+  const chosen = Math.max(there.indexOf(wanted), 0);
   useEffect(() => {
     document.title = `Compare ${names.join(", ")} – kymo`;
   }, []);
-  const choose = (i: number) => {
-    setChosen(i);
-    history.replaceState(null, "", compareAddress(names, names[i]));
+  const choose = (name: string) => {
+    setWanted(name);
+    history.replaceState(null, "", compareAddress(names, name));
   };
   return (
     <>
-      <Bar open={open} names={names} base={chosen} onBase={choose} />
+      <Bar open={open} names={there} base={there[chosen]!} onBase={choose} />
       {error && (
         <main class="message">
           <p class="error">{error}</p>

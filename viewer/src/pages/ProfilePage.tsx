@@ -172,14 +172,16 @@ function LayoutMenu({ layouts }: { layouts: Layouts }) {
 function Missing({ profile }: { profile: Profile }) {
   const missing = useStore(profile.missing);
   if (missing.length === 0) return null;
+  const reasons = new Map<string, string[]>();
+  for (const { what, why } of missing) reasons.set(why, [...(reasons.get(why) ?? []), what]);
   // The server's words for files that are there.
   const damaged = missing.some(({ why }) => why === DAMAGED || /: (cannot be read: |is no Parquet file)/.test(why));
   return (
-    <Menu label={damaged ? "Damaged tables" : `${missing.length} not captured`} tone={damaged ? "amber" : undefined}>
+    <Menu label={damaged ? "Damaged tables" : `${reasons.size} not captured`} tone={damaged ? "amber" : undefined}>
       <ul class="missing">
-        {missing.map(({ what, why }) => (
-          <li key={what}>
-            <strong>{what}</strong> {why}
+        {[...reasons].map(([why, what]) => (
+          <li key={why}>
+            <strong>{what.join(", ")}</strong> {why}
           </li>
         ))}
       </ul>

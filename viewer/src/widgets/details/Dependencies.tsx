@@ -84,6 +84,12 @@ function Card({ profile, dependency }: { profile: Profile; dependency: Dependenc
   );
 }
 
+/** Why the profile does not have a table, if it does not. */
+function NotThere({ profile, of }: { profile: Profile; of: string[] }) {
+  const missing = useStore(profile.missing).find(({ what }) => of.includes(what));
+  return missing ? <p class="muted">{missing.why}</p> : null;
+}
+
 function Cards({ profile, title, list }: { profile: Profile; title: string; list: Dependency[] }) {
   return (
     <section aria-label={title}>
@@ -160,6 +166,7 @@ function Why({ profile }: { profile: Profile }) {
             <Step key={step.step} profile={profile} step={step} />
           ))}
           <li class="muted">{ENDS[chain.end]}</li>
+          {chain.end === "absent" && <NotThere profile={profile} of={["WaitCause", "why"]} />}
         </ol>
       )}
     </section>
@@ -174,6 +181,7 @@ export function DependenciesTab({ profile }: { profile: Profile }) {
   return (
     <div class="dependencies">
       <Why profile={profile} />
+      <NotThere profile={profile} of={["Flow", "dependencies"]} />
       {isInstruction ? (
         <>
           <Cards profile={profile} title="Predecessor PCs" list={value.predecessors} />
