@@ -131,3 +131,13 @@ def test_long_names_hide_no_figures(context, mended):
         assert region.locator("thead th").all_inner_texts()[2].endswith(LONG[1][-8:])
         box, cell = region.bounding_box(), region.locator("tbody td").nth(1).bounding_box()
         assert cell["x"] + cell["width"] <= box["x"] + box["width"]
+
+
+def test_a_narrow_window_has_all_buttons_in_sight(viewer):
+    viewer.page.set_viewport_size({"width": 420, "height": 900})
+    viewer.open("attention")
+    assert viewer.page.evaluate("document.documentElement.scrollWidth") == 420
+    for name in ("Add Widget", "Copy link", "Settings", "Export to CSV"):
+        box = viewer.page.get_by_role("button", name=name).first.bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= 420, name
+    assert viewer.page.locator("h1").inner_text() == "attention"
