@@ -216,21 +216,11 @@ static int say_why(const struct query_db *db, int code, struct kymo_err *err)
     return code;
 }
 
-static int watch_begin(void *ctx, struct query_db *db, struct kymo_err *err)
-{
-    return serve_own_db(ctx, db, err);
-}
-
-static void watch_end(void *ctx)
-{
-    serve_own_db_done(ctx);
-}
-
 /* DuckDB does not always say which file it could not read. */
 static int look_for_damage(struct serve_request *q, const json_t *dirs, const char *named, int code,
                            struct kymo_err *err)
 {
-    const struct query_damage_watch watch = {watch_begin, watch_end, q};
+    const struct query_damage_watch watch = serve_watch(q);
     struct query_bad found = {0};
     char schema[32] = "";
     for (size_t i = 0; i < json_array_size(dirs) && !found.n; i++) {

@@ -80,7 +80,7 @@ static int drop_row(void *ctx, size_t columns, const char *const *values)
     return 0;
 }
 
-/* All values of a column, or of all: what comes out of it is no matter. */
+/* Reads all values of a column (NULL: of all); what comes out of it is no matter. */
 static int make_statement(const struct looker *l, const char *file, const char *column, struct kymo_buf *b)
 {
     int r = kymo_buf_printf(b, "SELECT bit_xor(hash(");

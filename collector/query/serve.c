@@ -80,10 +80,15 @@ static void watch_end(void *ctx)
     serve_own_db_done(ctx);
 }
 
+struct query_damage_watch serve_watch(struct serve_request *q)
+{
+    return (struct query_damage_watch){watch_begin, watch_end, q};
+}
+
 /* What a directory says after a failure in it: of damaged files, if that is why. */
 static int doubt(struct serve_request *q, struct serve_dir *dir, int failed, struct kymo_err *err)
 {
-    const struct query_damage_watch watch = {watch_begin, watch_end, q};
+    const struct query_damage_watch watch = serve_watch(q);
     struct kymo_err found = {0};
     bool again = false;
     if (!serve_dir_failed(failed) || q->stop ||

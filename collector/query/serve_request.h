@@ -35,6 +35,8 @@ int serve_visit_db(struct serve_request *q, struct query_db *db,
 /* A database of the operation's own, whose statements end when the request does; until done. */
 int serve_own_db(struct serve_request *q, struct query_db *db, struct kymo_err *err) KYMO_MUST_CHECK;
 void serve_own_db_done(struct serve_request *q);
+/* The same for who looks for damaged tables. */
+struct query_damage_watch serve_watch(struct serve_request *q);
 
 /* Each waits for credit. -ECANCELED: nobody wants it any more. */
 int serve_head(struct serve_request *q, unsigned status, const char *type, struct kymo_err *err) KYMO_MUST_CHECK;

@@ -141,3 +141,10 @@ def test_a_narrow_window_has_all_buttons_in_sight(viewer):
         box = viewer.page.get_by_role("button", name=name).first.bounding_box()
         assert box["x"] >= 0 and box["x"] + box["width"] <= 420, name
     assert viewer.page.locator("h1").inner_text() == "attention"
+
+
+def test_a_link_that_cannot_be_read_says_so(viewer):
+    viewer.open("attention", **{"from": 900000, "to": 100})
+    assert viewer.page.locator(".bar").get_by_text("The link’s range cannot be read.").is_visible()
+    viewer.open("reduce", **{"from": 100, "to": 900000})
+    assert viewer.page.get_by_text("cannot be read").count() == 0

@@ -6,7 +6,7 @@ import { sidesOf } from "../src/compare/sides";
 import { followed } from "../src/compare/sync";
 import { annotationsCsv, readAnnotations, versusOf, writeAnnotations } from "../src/state/annotations";
 import { added, compacted, DEFAULT_LAYOUT, type Item, placedAt, readLayout, removed } from "../src/state/layout";
-import { readLink, writeLink } from "../src/state/link";
+import { readLink, unread, writeLink } from "../src/state/link";
 import { compareAddress, readRoute, sqlAddress, summaryAddress } from "../src/state/route";
 import { highlighted } from "../src/widgets/code/highlight";
 
@@ -35,6 +35,10 @@ describe("deep links", () => {
     const bad = readLink("#/profile/a?from=9&to=3&event=Instruction:1e9&split=yes");
     expect(bad).toMatchObject({ profile: "a", range: null, selected: null, split: false });
     expect(readLink("#/profile/a?from=99999999999999999999&to=1").range).toBeNull();
+    expect(unread("#/profile/a?from=9&to=3&event=Instruction:1e9")).toEqual(["range", "event"]);
+    expect(unread("#/profile/a?from=abc")).toEqual(["range"]);
+    expect(unread("#/profile/a?from=1&to=3&event=Instruction:1")).toEqual([]);
+    expect(unread("#/profile/a")).toEqual([]);
     expect(readLink("")).toMatchObject({ page: "profiles", profile: null });
   });
 });

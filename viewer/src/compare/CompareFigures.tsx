@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { Latest } from "../api/client";
 import type { Range } from "../api/types";
 import { type Loaded, messageOf, nothing } from "../state/store";
-import { fieldTitle } from "../ui/values";
+import { fieldHint, fieldTitle } from "../ui/values";
 import { DeltaCell } from "./DeltaCell";
 import { type FigureRow, figureRows } from "./figures";
 import type { Member } from "./sync";
@@ -66,7 +66,7 @@ function Group({ rows, base }: GroupProps) {
       )}
       {rows.map((row) => (
         <tr key={`${row.of} ${row.field}`}>
-          <th scope="row" title={row.field}>
+          <th scope="row" title={fieldHint(row.field)}>
             {row.of && <span>{row.of} </span>}
             <span class="muted">{fieldTitle(row.field)}</span>
           </th>

@@ -6,7 +6,7 @@ import { noteOpened } from "../manage/shelf";
 import { Annotations } from "../state/annotations";
 import { added, DEFAULT_LAYOUT } from "../state/layout";
 import { Layouts, whyNoLayoutName } from "../state/layouts";
-import { type Link, writeLink } from "../state/link";
+import { type Link, unread, writeLink } from "../state/link";
 import { DAMAGED, Profile } from "../state/profile";
 import { hasRanks, isSystem, ranksAddress, sqlAddress, summaryAddress } from "../state/route";
 import { messageOf, useStore } from "../state/store";
@@ -215,6 +215,7 @@ function Bar({ open, layouts }: { open: Open; layouts: Layouts }) {
   const { profile } = open;
   const [copied, setCopied] = useState(false);
   const absent = useStore(layouts.absent);
+  const [wrong] = useState(() => unread(location.hash));
   const share = async () => {
     setCopied(await copyText(new URL(linkOf(open, layouts), location.href).href));
     setTimeout(() => setCopied(false), 1500);
@@ -239,6 +240,7 @@ function Bar({ open, layouts }: { open: Open; layouts: Layouts }) {
           </button>
         ))}
       </Menu>
+      {wrong.length > 0 && <span class="muted">The link’s {wrong.join(" and ")} cannot be read.</span>}
       {absent !== null && <span class="muted">The link’s layout “{absent}” is not among yours.</span>}
       <LayoutMenu layouts={layouts} />
       <button type="button" title="Copy a link to this range, selection and layout" onClick={() => void share()}>

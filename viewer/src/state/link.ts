@@ -48,6 +48,16 @@ export function readLink(hash: string): Link {
   };
 }
 
+/** What an address asks for that is none: it is shown without, and should not be so without a word. */
+export function unread(hash: string): string[] {
+  const params = new URLSearchParams(hash.split(/\?(.*)/s, 2)[1] ?? "");
+  const range = params.has("from") || params.has("to");
+  const wrong: string[] = [];
+  if (range && !rangeOf(params.get("from"), params.get("to"))) wrong.push("range");
+  if (params.has("event") && !eventOf(params.get("event"))) wrong.push("event");
+  return wrong;
+}
+
 export function writeLink(link: Link): string {
   if (link.page !== "profile" || link.profile === null) return "#/";
   const params = new URLSearchParams();

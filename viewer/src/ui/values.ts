@@ -25,6 +25,14 @@ export function valueText(name: string, value: unknown): string {
   return String(value);
 }
 
+const ONE_ARRAY = "of the peak of one PE array, as in the tables Summary and FlopsUsage: two cores' work adds up";
+const HINTS: Record<string, string> = { mfu_percent: ONE_ARRAY, hfu_percent: ONE_ARRAY };
+
+/** The column's name, and what it is of where that is not clear. */
+export function fieldHint(name: string): string {
+  return HINTS[name] ? `${name}, ${HINTS[name]}` : name;
+}
+
 /** evt_wait_time_ns → evt wait time: the unit is in the value. */
 export function fieldTitle(name: string): string {
   return name

@@ -1,6 +1,6 @@
 // An answer of figures, whatever they are: scalars as lines, lists of rows as tables, groups with their names.
 
-import { fieldTitle, valueText } from "../../ui/values";
+import { fieldHint, fieldTitle, valueText } from "../../ui/values";
 import { type Figures, isFigures, isRows } from "./categories";
 
 const MAX_ROWS = 100;
@@ -70,7 +70,7 @@ export function Report({ value, depth = 0 }: { value: Figures; depth?: number })
           <tbody>
             {lines.map(([name, item]) => (
               <tr key={name}>
-                <th scope="row" title={name}>
+                <th scope="row" title={fieldHint(name)}>
                   {fieldTitle(name)}
                 </th>
                 <td title={String(item)}>{valueText(name, item)}</td>
