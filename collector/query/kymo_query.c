@@ -78,9 +78,8 @@ static int report(const struct kymo_err *err)
 static void find_damage(const struct args *args, const struct query_limits *limits, struct kymo_err *err)
 {
     struct query_bad found = {0};
-    if (!query_damage_may_be(err) || query_damage_find(args->dir, args->sql, NULL, limits, NULL, &found, NULL) < 0)
-        return;
-    if (found.n)
+    if (query_damage_may_be(err) &&
+        query_damage_find(args->dir, args->sql, NULL, limits, NULL, NULL, &found, NULL) == 0 && found.n)
         (void)kymo_err_set(err, -EBADMSG, "%s/%s", args->dir, found.items[0].why);
     query_bad_done(&found);
 }

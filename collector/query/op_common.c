@@ -48,7 +48,7 @@ bool op_has_table(const struct serve_request *q, const char *table)
 int op_check_table(const struct serve_request *q, const char *table, struct kymo_err *err)
 {
     const char *why = query_bad_why(query_db_bad(serve_dir_of(q)->db), table, strlen(table));
-    return why ? kymo_err_set(err, -EBADMSG, "%s", why) : 0;
+    return why ? kymo_err_set(err, -ENOMSG, "%s", why) : 0;
 }
 
 int op_page_read(const struct serve_request *q, int64_t size, struct op_page *ret, struct kymo_err *err)

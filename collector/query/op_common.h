@@ -41,7 +41,7 @@ int op_busy_read(const struct serve_request *q, const char *text, const struct s
                  struct busy *ret, struct kymo_err *err) KYMO_MUST_CHECK;
 /* True: there is a file of this table. */
 bool op_has_table(const struct serve_request *q, const char *table);
-/* -EBADMSG: there is one that cannot be read, and err says why. */
+/* -ENOMSG: there is one that cannot be read, and err says why. */
 int op_check_table(const struct serve_request *q, const char *table, struct kymo_err *err) KYMO_MUST_CHECK;
 
 #define OP_PAGE_MAX 1000000000

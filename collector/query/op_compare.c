@@ -33,6 +33,8 @@ struct compare {
     struct figures *summary, *parts[N_PARTS];
     size_t capture; /* that is being read */
     size_t part;
+    const json_t *name; /* of the capture */
+    json_t *left_out;
 };
 
 static int keep_part(void *ctx, const struct sql_cell *c, struct kymo_err *err)
@@ -77,12 +79,21 @@ static int read_summary(const struct serve_request *q, struct compare *m, struct
     return r;
 }
 
+/* The answer is about several, and has no header of one. */
+static void tell_left_out(struct serve_request *q, struct compare *m)
+{
+    const char *tables = serve_dir_of(q)->left_out;
+    if (tables && m->name)
+        (void)json_array_append_new(m->left_out, json_pack("{s:O, s:s}", "profile", m->name, "tables", tables));
+}
+
 static int visit(struct serve_request *q, void *ctx, struct kymo_err *err)
 {
     struct compare *m = ctx;
     int r = read_summary(q, m, err);
     for (m->part = 0; m->part < N_PARTS && r == 0; m->part++)
         r = sql_run(serve_sql_of(q), parts[m->part].text, NULL, 0, keep_part, m, err);
+    tell_left_out(q, m);
     return r;
 }
 
@@ -100,13 +111,15 @@ static int read_sides(const json_t *dirs, size_t *ret, size_t *ret_n, struct kym
     return 0;
 }
 
-static int read_all(struct serve_request *q, struct compare *m, const json_t *dirs, struct kymo_err *err)
+static int read_all(struct serve_request *q, struct compare *m, const json_t *dirs, const json_t *names,
+                    struct kymo_err *err)
 {
     int r = 0;
     for (size_t i = 0; i < json_array_size(dirs) && r == 0; i++) {
         const json_t *side = json_array_get(dirs, i);
         for (size_t k = 0; k < json_array_size(side) && r == 0; k++, m->capture++) {
             const char *dir = json_string_value(json_array_get(side, k));
+            m->name = json_array_get(json_array_get(names, i), k);
             r = dir && *dir == '/' ? serve_visit(q, dir, visit, m, err)
                                    : kymo_err_set(err, -EINVAL, "dirs has something that is no path");
         }
@@ -134,25 +147,27 @@ static json_t *answer_of(const struct compare *m, const json_t *names)
             (void)json_array_append_new(truncated, json_string(parts[i].name));
     }
     (void)json_object_set_new(o, "truncated", truncated);
+    (void)json_object_set(o, "left_out", m->left_out);
     return o;
 }
 
 static int run(struct serve_request *q, const json_t *dirs, const json_t *names, struct kymo_err *err)
 {
     size_t sides[FIGURES_CAPTURES_MAX], n;
-    struct compare m = {0};
+    struct compare m = {.left_out = NULL};
     int r = read_sides(dirs, sides, &n, err);
     if (r < 0)
         return r;
-    bool whole = (m.summary = figures_new(sides, n)) != NULL;
+    bool whole = (m.summary = figures_new(sides, n)) != NULL && (m.left_out = json_array());
     for (size_t i = 0; i < N_PARTS; i++)
         whole = (m.parts[i] = figures_new(sides, n)) && whole;
-    r = whole ? read_all(q, &m, dirs, err) : kymo_err_set(err, -ENOMEM, "no memory for a comparison");
+    r = whole ? read_all(q, &m, dirs, names, err) : kymo_err_set(err, -ENOMEM, "no memory for a comparison");
     if (r == 0)
         r = serve_answer_json(q, answer_of(&m, names), err);
     figures_free(m.summary);
     for (size_t i = 0; i < N_PARTS; i++)
         figures_free(m.parts[i]);
+    json_decref(m.left_out);
     return r;
 }
 

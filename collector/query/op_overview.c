@@ -290,8 +290,8 @@ static int one_row(struct serve_request *q, const char *text, json_t **ret, stru
 /* What the table Warning says: how many, and the first of them in full. */
 static int add_warnings(struct serve_request *q, json_t *o, struct kymo_err *err)
 {
-    static const char text[] = "SELECT left(coalesce(category, ''), " NOTE_CHARACTERS
-                               ") AS category, left(coalesce(message, ''), " NOTE_CHARACTERS
+    static const char text[] = "SELECT left(replace(coalesce(category, ''), chr(0), ' '), " NOTE_CHARACTERS
+                               ") AS category, left(replace(coalesce(message, ''), chr(0), ' '), " NOTE_CHARACTERS
                                ") AS message FROM k.\"Warning\" ORDER BY category, message";
     json_t *part = NULL, *notes;
     int r = one_row(q, "SELECT count(*) AS n FROM k.\"Warning\"", &part, err);

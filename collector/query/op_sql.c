@@ -225,7 +225,7 @@ static int look_for_damage(struct serve_request *q, const json_t *dirs, const ch
     char schema[32] = "";
     for (size_t i = 0; i < json_array_size(dirs) && !found.n; i++) {
         const char *dir = json_string_value(json_array_get(dirs, i));
-        if (query_damage_find(dir, named, NULL, &limits, &watch, &found, NULL) < 0)
+        if (query_damage_find(dir, named, NULL, &limits, &watch, NULL, &found, NULL) < 0)
             break;
         if (json_array_size(dirs) > 1)
             (void)snprintf(schema, sizeof schema, "p%zu: ", i + 1);

@@ -140,12 +140,16 @@ static void free_names(struct names *names)
     kymo_free(names->items);
 }
 
-/* -EBADMSG: a file cannot be read; others say nothing about it. */
+/* -EBADMSG: a file cannot be read; -ENOMEM: not with the memory that is allowed; others say nothing about it. */
 static int judge(int r, const struct kymo_err *said)
 {
+    if (r != -EINVAL)
+        return r;
     if (!strncmp(said->text, INTERRUPTED, strlen(INTERRUPTED)))
         return -ECANCELED;
-    return r == -EINVAL ? -EBADMSG : r;
+    if (strstr(said->text, strerror(EMFILE)) || strstr(said->text, strerror(ENFILE)))
+        return -EMFILE;
+    return query_damage_may_be(said) ? -EBADMSG : -ENOMEM;
 }
 
 /* After an error, DuckDB may refuse whatever else it is asked: the next file gets a fresh one. */
@@ -158,42 +162,44 @@ static int try_values(struct looker *l, const char *file, const char *column, st
     return judge(r, err);
 }
 
-/* The first column that cannot be read, and why; -EBADMSG. Where all can be, why stays as it is. */
+/* -EBADMSG: the first column that cannot be read, and why. -ENODATA: each can be, as far as memory goes. */
 static int find_column(struct looker *l, const char *file, struct kymo_err *why)
 {
     struct names names = {0};
     struct kymo_err one = {0};
     int r = list_columns(l, file, &names, &one);
-    for (size_t i = 0; i < names.n && r == 0; i++) {
+    for (size_t i = 0; i < names.n && (r == 0 || r == -ENOMEM); i++) {
         r = try_values(l, file, names.items[i], &one);
         if (r == -EBADMSG)
             (void)kymo_err_set(why, -EBADMSG, "column %.64s: %s", names.items[i], one.text);
     }
     free_names(&names);
-    return r == 0 || r == -EINVAL ? -EBADMSG : r;
+    return r == 0 || r == -ENOMEM || r == -EINVAL ? -ENODATA : r;
 }
 
-/* 0: all of it can be read. */
+/* 0: all of it can be read, or nobody can tell. */
 static int look_at(struct looker *l, const char *file, struct kymo_err *err)
 {
     struct kymo_err why = {0};
-    int r = try_values(l, file, NULL, &why);
-    if (r == -EBADMSG)
+    int whole = try_values(l, file, NULL, &why), r = whole;
+    if (whole == -EBADMSG || whole == -ENOMEM)
         r = find_column(l, file, &why);
+    if (r == -ENODATA)
+        r = whole == -EBADMSG ? whole : 0;
     if (r == -EBADMSG)
         query_bad_say(file, &why);
     return r < 0 ? kymo_err_set(err, r, "%s", why.text) : 0;
 }
 
-static int look(struct looker *l, const char *named, const struct query_bad *known, struct query_bad *ret,
+static int look(struct looker *l, const char *named, const struct query_bad *known, size_t *at, struct query_bad *ret,
                 struct kymo_err *err)
 {
     struct query_files files;
     int r = query_files_list(l->dir, &files, err);
     if (r < 0)
         return r;
-    for (size_t i = 0; i < files.n && r == 0; i++) {
-        const struct query_file *f = &files.items[i];
+    for (; *at < files.n && r == 0; *at += r == 0) {
+        const struct query_file *f = &files.items[*at];
         struct kymo_err why = {0};
         if (!query_views_named(named, f) || query_bad_why(known, f->table, f->n) || query_bad_why(ret, f->table, f->n))
             continue;
@@ -207,16 +213,14 @@ static int look(struct looker *l, const char *named, const struct query_bad *kno
 }
 
 int query_damage_find(const char *dir, const char *named, const struct query_bad *known,
-                      const struct query_limits *limits, const struct query_damage_watch *watch, struct query_bad *ret,
-                      struct kymo_err *err)
+                      const struct query_limits *limits, const struct query_damage_watch *watch, size_t *at,
+                      struct query_bad *ret, struct kymo_err *err)
 {
-    struct looker l = {.dir = dir, .limits = limits, .watch = watch};
-    struct query_bad found = {0};
-    int r = look(&l, named, known, &found, err);
+    struct query_limits own = *limits;
+    own.read_once = true;
+    struct looker l = {.dir = dir, .limits = &own, .watch = watch};
+    size_t begin = 0;
+    int r = look(&l, named, known, at ? at : &begin, ret, err);
     leave(&l);
-    if (r == 0)
-        *ret = found;
-    else
-        query_bad_done(&found);
     return r;
 }

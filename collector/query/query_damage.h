@@ -23,10 +23,11 @@ struct query_damage_watch {
 
 /*
  * named: only tables whose names stand in it; NULL: all. known: tables to pass over; NULL: none. watch NULL: nobody
- * interrupts. ret is empty before, and on failure. -ECANCELED: interrupted.
+ * interrupts. at: which file to begin with, and on failure which one to go on with; NULL: the first. Appends to ret,
+ * also on failure. -ECANCELED: interrupted.
  */
 int query_damage_find(const char *dir, const char *named, const struct query_bad *known,
-                      const struct query_limits *limits, const struct query_damage_watch *watch, struct query_bad *ret,
-                      struct kymo_err *err) KYMO_MUST_CHECK;
+                      const struct query_limits *limits, const struct query_damage_watch *watch, size_t *at,
+                      struct query_bad *ret, struct kymo_err *err) KYMO_MUST_CHECK;
 
 #endif

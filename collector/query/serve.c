@@ -15,7 +15,8 @@
 #include "collector/query/serve_impl.h"
 #include "collector/query/serve_ops.h"
 
-#define AGAIN_MS 20 /* what is to end is interrupted again and again: an interrupt counts for what runs at the time */
+#define AGAIN_MAX 16 /* directories of a request whose damaged tables are left out */
+#define AGAIN_MS 20  /* what is to end is interrupted again and again: an interrupt counts for what runs at the time */
 #define STACK (8u << 20) /* DuckDB plans and runs statements on it */
 
 static bool has_stop(const struct serve *s)
@@ -91,8 +92,12 @@ static int doubt(struct serve_request *q, struct serve_dir *dir, int failed, str
     const struct query_damage_watch watch = serve_watch(q);
     struct kymo_err found = {0};
     bool again = false;
-    if (!serve_dir_failed(failed) || q->stop ||
+    /* Of DuckDB's errors, those that no file is to blame for. */
+    if (!serve_dir_failed(failed) || (failed == -EIO && !query_damage_may_be(err)) || q->stop ||
         serve_dirs_doubt(q->serve->dirs, dir, &watch, &again, &found) != -EBADMSG)
+        return failed;
+    /* It knows its file, which is another one. */
+    if (!again && strstr(err->text, ".parquet") && !strstr(err->text, "Instruction"))
         return failed;
     q->again |= again;
     return kymo_err_set(err, -EBADMSG, "%s", found.text);
@@ -168,7 +173,9 @@ static void *work(void *arg)
     if (q->op->patient)
         serve_give_way();
     int r = run(q, &err);
-    if (r < 0 && q->again && !q->begun && !q->stop) {
+    /* An operation on several directories meets one after the other. */
+    for (int i = 0; i < AGAIN_MAX && r < 0 && q->again && !q->begun && !q->stop; i++) {
+        q->again = false;
         err = (struct kymo_err){0};
         r = run(q, &err);
     }

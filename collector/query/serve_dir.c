@@ -264,7 +264,7 @@ static int stand_in(const struct serve_dir *d, const struct sql *s, struct kymo_
     for (size_t i = 0; i < bad->n && r == 0; i++) {
         const struct kymo_table *table = kymo_schema_find(bad->items[i].table);
         if (table == kymo_schema_table(KYMO_T_INSTRUCTION))
-            r = kymo_err_set(err, -EBADMSG, "%s", bad->items[i].why);
+            r = kymo_err_set(err, -ENOMSG, "%s", bad->items[i].why);
         if (r < 0 || !table)
             continue;
         kymo_buf_reset(&b);
@@ -274,6 +274,14 @@ static int stand_in(const struct serve_dir *d, const struct sql *s, struct kymo_
     }
     kymo_buf_done(&b);
     return r;
+}
+
+/* Somebody has looked, and no file is damaged: then they cannot be read for another reason, and what was counted is all
+ * that is known. */
+static int read_waits(struct serve_dir *d, const struct sql *s, struct kymo_err *err)
+{
+    int r = serve_waits_read(s, &d->waits, err);
+    return serve_dir_failed(r) && d->looked_stamp ? 0 : r;
 }
 
 static int prepare(struct serve_dir *d, const struct sql *s, struct kymo_err *err)
@@ -302,7 +310,7 @@ static int prepare(struct serve_dir *d, const struct sql *s, struct kymo_err *er
     if (r == 0)
         r = serve_own_scan_register(d, s->connection, err);
     if (r == 0)
-        r = serve_waits_read(s, &d->waits, err);
+        r = read_waits(d, s, err);
     if (r == 0)
         r = find_sums(d, s, err);
     if (r == 0)
@@ -352,9 +360,11 @@ bool serve_dir_failed(int error)
 static int add_found(struct serve_dir *d, struct query_bad *found, struct kymo_err *err)
 {
     char *instructions = query_bad_take(found, kymo_schema_table(KYMO_T_INSTRUCTION)->name);
-    kymo_free(d->bad_instructions);
-    d->bad_instructions = instructions;
     int r = 0;
+    if (instructions) {
+        kymo_free(d->bad_instructions);
+        d->bad_instructions = instructions;
+    }
     for (size_t i = 0; i < found->n && r == 0; i++)
         r = query_bad_add(&d->damage, found->items[i].table, strlen(found->items[i].table), found->items[i].why, err);
     return r;
@@ -363,19 +373,24 @@ static int add_found(struct serve_dir *d, struct query_bad *found, struct kymo_e
 static int look(struct serve_dir *d, const struct query_limits *limits, const struct query_damage_watch *watch,
                 struct kymo_err *err)
 {
-    struct query_limits own = *limits;
     struct query_bad found = {0};
     uint64_t stamp = query_damage_stamp(d->path);
-    if (d->damage.n > d->n_left_out || stamp == d->looked_stamp)
+    if (d->damage.n > d->n_left_out || (stamp == d->looked_stamp && d->look_at == SIZE_MAX))
         return 0;
-    own.read_once = true;
-    int r = query_damage_find(d->path, NULL, d->db ? query_db_bad(d->db) : NULL, &own, watch, &found, err);
+    if (stamp != d->looked_stamp) {
+        d->look_at = 0;
+        kymo_free(d->bad_instructions);
+        d->bad_instructions = NULL;
+    }
+    d->looked_stamp = stamp;
+    int r =
+        query_damage_find(d->path, NULL, d->db ? query_db_bad(d->db) : NULL, limits, watch, &d->look_at, &found, err);
     if (r == 0)
-        r = add_found(d, &found, err);
-    if (r == 0)
-        d->looked_stamp = stamp;
+        d->look_at = SIZE_MAX;
+    /* What was found before the search was stopped is true, too. */
+    int added = add_found(d, &found, r < 0 ? NULL : err);
     query_bad_done(&found);
-    return r;
+    return r < 0 && d->damage.n == d->n_left_out ? r : added;
 }
 
 int serve_dir_look(struct serve_dir *d, const struct query_limits *limits, const struct query_damage_watch *watch,
@@ -415,7 +430,9 @@ static int copy_damage(struct serve_dir *d, const struct serve_dir *before, stru
     if (before->bad_instructions && !(d->bad_instructions = kymo_strdup(before->bad_instructions)))
         r = kymo_err_set(err, -ENOMEM, "no memory for a directory");
     d->n_left_out = d->damage.n;
+    d->opened_stamp = query_damage_stamp(d->path);
     d->looked_stamp = before->looked_stamp;
+    d->look_at = before->look_at;
     return r;
 }
 
@@ -459,7 +476,8 @@ int serve_dir_open(const char *path, const struct query_limits *limits, const st
         return r;
     r = fill(d, limits, &why);
     int looked = serve_dir_failed(r) ? serve_dir_look(d, limits, NULL, &more, &found) : 0;
-    if (more && !before)
+    /* Where nothing is damaged, the second time goes without what can be done without. */
+    if (serve_dir_failed(r) && !before && (more || looked == 0))
         return serve_dir_open(path, limits, d, ret, err);
     if (looked == -EBADMSG)
         return kymo_err_set(err, -EBADMSG, "%s", found.text);

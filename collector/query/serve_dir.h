@@ -86,6 +86,8 @@ struct serve_dir {
     size_t n_left_out;
     char *bad_instructions; /* NULL: they can be read */
     uint64_t looked_stamp;  /* query_damage_stamp when somebody looked; 0: nobody has */
+    size_t look_at;         /* where a search that was stopped goes on; SIZE_MAX: it was not */
+    uint64_t opened_stamp;  /* query_damage_stamp when it was opened without damaged tables; else 0 */
     char *left_out;         /* names of damaged tables that this one does without, with commas; NULL: none */
     pthread_mutex_t damage_lock;
     int64_t from, to;

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 
 #define ENTRIES_MAX 64 /* in use or kept */
+#define FAILURES_MAX 8
 
 struct entry {
     struct serve_dir *dir; /* NULL: being opened */
@@ -18,6 +19,13 @@ struct entry {
     bool stale; /* it was opened again without its damaged tables */
 };
 
+/* What could not be opened since a file is damaged: to find out takes as long as reading all files. */
+struct failure {
+    char *path;
+    uint64_t stamp; /* query_damage_stamp */
+    struct kymo_err why;
+};
+
 struct serve_dirs {
     struct query_limits limits;
     pthread_mutex_t lock;
@@ -25,6 +33,8 @@ struct serve_dirs {
     struct entry *entries[ENTRIES_MAX];
     size_t n;
     uint64_t clock;
+    struct failure failures[FAILURES_MAX]; /* the latest */
+    size_t next_failure;
 };
 
 struct serve_dirs *serve_dirs_new(const struct query_limits *limits)
@@ -51,6 +61,8 @@ struct serve_dirs *serve_dirs_free(struct serve_dirs *d)
         return NULL;
     for (size_t i = 0; i < d->n; i++)
         free_entry(d->entries[i]);
+    for (size_t i = 0; i < FAILURES_MAX; i++)
+        kymo_free(d->failures[i].path);
     (void)pthread_cond_destroy(&d->changed);
     (void)pthread_mutex_destroy(&d->lock);
     kymo_free(d);
@@ -132,6 +144,26 @@ static void withdraw(struct serve_dirs *d, struct entry *e)
             take_out(d, i);
 }
 
+static void keep_failure(struct serve_dirs *d, const char *path, uint64_t stamp, const struct kymo_err *why)
+{
+    struct failure *f = &d->failures[d->next_failure];
+    char *copy = why->code == -EBADMSG ? kymo_strdup(path) : NULL;
+    if (!copy)
+        return;
+    kymo_free(f->path);
+    *f = (struct failure){copy, stamp, *why};
+    d->next_failure = (d->next_failure + 1) % FAILURES_MAX;
+}
+
+static const struct failure *find_failure(const struct serve_dirs *d, const char *path)
+{
+    for (size_t i = 0; i < FAILURES_MAX; i++)
+        if (d->failures[i].path && !strcmp(d->failures[i].path, path) &&
+            d->failures[i].stamp == query_damage_stamp(path))
+            return &d->failures[i];
+    return NULL;
+}
+
 /* With the lock held, which is given up meanwhile. before: see serve_dir_open. */
 static int open_entry(struct serve_dirs *d, const char *path, const struct stat *st, const struct serve_dir *before,
                       struct serve_dir **ret, struct kymo_err *err)
@@ -141,10 +173,13 @@ static int open_entry(struct serve_dirs *d, const char *path, const struct stat 
     if (!e)
         return err->code;
     (void)pthread_mutex_unlock(&d->lock);
+    uint64_t stamp = query_damage_stamp(path);
     int r = serve_dir_open(path, &d->limits, before, &dir, err);
     (void)pthread_mutex_lock(&d->lock);
-    if (r < 0)
+    if (r < 0) {
         withdraw(d, e);
+        keep_failure(d, path, stamp, err);
+    }
     e->dir = dir;
     e->used = ++d->clock;
     if (r == 0)
@@ -169,11 +204,20 @@ int serve_dirs_get(struct serve_dirs *d, const char *path, struct serve_dir **re
     int r = 0;
     (void)pthread_mutex_lock(&d->lock);
     struct entry *e;
+    const struct failure *f;
     while ((e = find(d, path, &st)) && !e->dir)
         (void)pthread_cond_wait(&d->changed, &d->lock);
+    /* A table that was left out may have been mended, in its place. */
+    if (e && e->dir->opened_stamp && e->dir->opened_stamp != query_damage_stamp(path)) {
+        e->stale = true;
+        e = NULL;
+    }
     if (e) {
         e->users++;
         *ret = e->dir;
+    } else if ((f = find_failure(d, path))) {
+        own = f->why;
+        r = own.code;
     } else {
         r = open_entry(d, path, &st, NULL, ret, &own);
     }
@@ -203,6 +247,7 @@ static int open_again(struct serve_dirs *d, struct serve_dir *dir)
     if (e && !e->stale) {
         e->stale = true;
         r = open_entry(d, e->path, &e->st, dir, &fresh, &why);
+        e->stale = r == 0; /* else it is better than nothing */
     }
     (void)pthread_mutex_unlock(&d->lock);
     if (fresh)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "collector/query/query_damage.h"
 #include "collector/query/query_internal.h"
 
 struct column {
@@ -92,6 +93,16 @@ struct taker {
     const struct query_row_sink *sink;
 };
 
+/* A file that cannot be read to its end is not the statement's fault. */
+static int rows_of(duckdb_result *result, const struct query_row_sink *sink, struct kymo_err *err)
+{
+    struct kymo_err why = {0};
+    int r = query_rows_take(result, sink, &why);
+    if (r == -EINVAL && query_damage_may_be(&why))
+        r = -EIO;
+    return r < 0 && why.code ? kymo_err_lines(err, r, why.text) : r;
+}
+
 static int run_prepared(const struct taker *t, duckdb_prepared_statement st, struct kymo_err *err)
 {
     duckdb_pending_result pending = NULL;
@@ -105,7 +116,7 @@ static int run_prepared(const struct taker *t, duckdb_prepared_statement st, str
     if (text)
         r = kymo_err_lines(err, -EIO, text);
     else if (t->sink)
-        r = query_rows_take(&result, t->sink, err);
+        r = rows_of(&result, t->sink, err);
     else
         r = take_result(t->sql, &result, t->row, t->ctx, err);
     duckdb_destroy_result(&result);

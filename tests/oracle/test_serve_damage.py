@@ -6,6 +6,8 @@ import shutil
 import struct
 import subprocess
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import profiles
@@ -203,3 +205,69 @@ def test_a_table_is_damaged_after_another(server, place, whole):
         server.ask(place, "timeline", **window, width=300)
         server.ask(place, "summary", **window)
         assert len([m for m in server.ask(place, "overview")["missing"] if "cannot be read" in m["why"]]) == n
+
+
+def in_place(path, data):
+    with open(path, "r+b") as file:
+        file.write(data)
+
+
+def test_a_table_that_was_mended_in_its_place_is_read_again(server, made, place, whole):
+    damage(place / "CcOp.parquet", 0)
+    assert "CcOp" in {m["what"] for m in server.ask(place, "overview")["missing"]}
+    in_place(place / "CcOp.parquet", (made / "CcOp.parquet").read_bytes())
+    assert server.ask(place, "overview") == whole
+
+
+def test_what_cannot_be_opened_is_not_looked_through_each_time(made, place):
+    """The second answer is that of the first, at once; a file that changes is looked at again."""
+    server = serve_client.Server()
+    # Without other tables, instructions are what an opening reads.
+    for path in place.glob("*.parquet"):
+        if path.stem != "Instruction":
+            path.unlink()
+    damage(place / "Instruction.parquet", 0)
+    says = "^500 Instruction.parquet: cannot be read: column "
+    for _ in range(3):
+        with pytest.raises(serve_client.Failed, match=says):
+            server.ask(place, "overview")
+    in_place(place / "Instruction.parquet", (made / "Instruction.parquet").read_bytes())
+    assert server.ask(place, "overview")["tables"]["Instruction"] > 0
+    assert server.close() == 0
+
+
+def test_a_comparison_tells_what_it_is_without(server, made, place):
+    damage(place / "Throttle.parquet" if (place / "Throttle.parquet").exists() else place / "OpcodeSummary.parquet", 0)
+    damage(place / "Summary.parquet", 0)
+    dirs, names = [[str(made)], [str(place)]], [["good"], ["bad"]]
+    answer = server.ask(made, "compare", dirs=json.dumps(dirs), names=json.dumps(names))
+    assert len(answer["left_out"]) == 1 and answer["left_out"][0]["profile"] == "bad"
+    assert "Summary" in answer["left_out"][0]["tables"].split(",")
+    assert server.ask(made, "compare", dirs=json.dumps([[str(made)], [str(made)]]), names=json.dumps(names))["left_out"] == []
+
+
+def test_the_details_of_an_event_of_a_table_that_was_cut_off(server, place):
+    """Why is known: nothing else is read to find out, and nothing else is said."""
+    damage(place / "Instruction.parquet", 1)
+    data = (place / "CcOp.parquet").read_bytes()
+    (place / "CcOp.parquet").unlink()
+    (place / "CcOp.parquet").write_bytes(data[:100])
+    for _ in range(2):
+        with pytest.raises(serve_client.Failed, match="^500 CcOp.parquet: is no Parquet file, or was cut off$") as e:
+            server.ask(place, "event", table="CcOp", id=0)
+        assert e.value.code == "unreadable"
+
+
+def test_a_warning_with_a_nul(server, place):
+    pq.write_table(pa.table({"category": ["a\0b"], "message": ["c\0"]}), place / "new")
+    (place / "new").rename(place / "Warning.parquet")
+    assert server.ask(place, "overview")["notes"] == [{"category": "a b", "message": "c "}]
+
+
+def test_waits_in_parts_of_different_columns(server, place, whole):
+    """No file is damaged, and all together they cannot be read: the profile opens without knowing of waits."""
+    table = pq.read_table(place / "WaitCause.parquet")
+    (place / "WaitCause.parquet").unlink()
+    pq.write_table(table, place / "WaitCause_0.parquet")
+    pq.write_table(table.rename_columns([f"x{i}" for i in range(table.num_columns)]), place / "WaitCause_1.parquet")
+    assert server.ask(place, "overview")["extent"] == whole["extent"]

@@ -77,7 +77,7 @@ static void find(const char *named, const struct query_bad *known, struct query_
 {
     struct kymo_err err = {0};
     *ret = (struct query_bad){0};
-    if (query_damage_find(dir, named, known, &limits, NULL, ret, &err) < 0)
+    if (query_damage_find(dir, named, known, &limits, NULL, NULL, ret, &err) < 0)
         fail_msg("%s", err.text);
 }
 
@@ -131,33 +131,39 @@ static void end(void *ctx)
     w->ended++;
 }
 
-/* Who watches knows of each database, and can end the search; nothing comes of one that did not end. */
+/* Who watches knows of each database, and can end the search. */
 static void test_watched(void **state)
 {
     (void)state;
     struct query_bad found = {0};
     struct kymo_err err = {0};
     struct watcher w = {0};
+    size_t at = 0;
     const struct query_damage_watch watch = {begin, end, &w};
     damage("CcOp", 0);
-    assert_int_equal(query_damage_find(dir, NULL, NULL, &limits, &watch, &found, NULL), 0);
+    assert_int_equal(query_damage_find(dir, NULL, NULL, &limits, &watch, NULL, &found, NULL), 0);
     assert_int_equal(found.n, 1);
     query_bad_done(&found);
     assert_int_equal(w.begun, w.ended);
     assert_true(w.begun > 1);
     w = (struct watcher){.refuse_at = w.begun};
-    assert_int_equal(query_damage_find(dir, NULL, NULL, &limits, &watch, &found, &err), -ECANCELED);
+    assert_int_equal(query_damage_find(dir, NULL, NULL, &limits, &watch, &at, &found, &err), -ECANCELED);
     assert_string_equal(err.text, "enough");
-    assert_int_equal(found.n, 0);
-    assert_null(found.items);
     assert_int_equal(w.begun, w.ended);
+    assert_true(at < 5);
+    /* What was found stays, and the search goes on where it ended. */
+    w = (struct watcher){0};
+    assert_int_equal(query_damage_find(dir, NULL, NULL, &limits, &watch, &at, &found, &err), 0);
+    assert_int_equal(found.n, 1);
+    assert_int_equal(at, 5);
+    query_bad_done(&found);
 }
 
 static void test_no_directory(void **state)
 {
     (void)state;
     struct query_bad found = {0};
-    assert_int_equal(query_damage_find("/nonexistent/kymo", NULL, NULL, &limits, NULL, &found, NULL), -ENOENT);
+    assert_int_equal(query_damage_find("/nonexistent/kymo", NULL, NULL, &limits, NULL, NULL, &found, NULL), -ENOENT);
 }
 
 static void test_kinds_of_errors(void **state)

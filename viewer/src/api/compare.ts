@@ -35,6 +35,8 @@ export interface CompareAnswer {
   opcodes: CompareRow[];
   throttles: CompareRow[];
   truncated: string[];
+  /** Damaged tables that the figures are without, with commas between. */
+  left_out: { profile: string; tables: string }[];
 }
 
 /** The first side is the base. */

@@ -205,6 +205,11 @@ export function CompareSides({ names, base }: { names: string[]; base: number })
           Of the table Summary: its shares are of total time, from the first execution’s start to the last one’s end.
         </p>
       )}
+      {value?.left_out?.map(({ profile, tables }) => (
+        <p key={profile} class="error">
+          {profile}: without {tables.replaceAll(",", ", ")}, of which files are damaged.
+        </p>
+      ))}
       {error && <p class="error">{error}</p>}
       {busy && !value && <p class="muted">Loading…</p>}
       {value && sides.length > 1 && <Table rows={rows} sides={sides} />}

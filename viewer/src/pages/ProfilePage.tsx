@@ -104,9 +104,10 @@ function useProfile(link: Link, layouts: Layouts): { open: Open | null; error: s
     let opened: Open | null = null;
     Profile.open(name, abort.signal)
       .then((profile) => {
-        if (abort.signal.aborted) return;
-        if (hasRanks(profile.overview)) {
-          location.replace(ranksAddress(name));
+        const ranks = hasRanks(profile.overview);
+        if (abort.signal.aborted || ranks) {
+          profile.close();
+          if (!abort.signal.aborted) location.replace(ranksAddress(name));
           return;
         }
         opened = { profile, annotations: new Annotations(name) };
@@ -211,11 +212,10 @@ function Notes({ profile }: { profile: Profile }) {
   );
 }
 
-function Bar({ open, layouts }: { open: Open; layouts: Layouts }) {
+function Bar({ open, layouts, wrong }: { open: Open; layouts: Layouts; wrong: string[] }) {
   const { profile } = open;
   const [copied, setCopied] = useState(false);
   const absent = useStore(layouts.absent);
-  const [wrong] = useState(() => unread(location.hash));
   const share = async () => {
     setCopied(await copyText(new URL(linkOf(open, layouts), location.href).href));
     setTimeout(() => setCopied(false), 1500);
@@ -250,11 +250,23 @@ function Bar({ open, layouts }: { open: Open; layouts: Layouts }) {
   );
 }
 
+/** What the address asks for and is none, until one looks elsewhere. */
+function useUnread(open: Open | null, link: Link): string[] {
+  const [wrong, setWrong] = useState<string[]>([]);
+  useEffect(() => {
+    if (!open) return;
+    setWrong(unread(location.hash));
+    return open.profile.view.watch(() => setWrong([]));
+  }, [open, link]);
+  return wrong;
+}
+
 export function ProfilePage({ link }: { link: Link }) {
   const [layouts] = useState(() => new Layouts());
   const { open, error } = useProfile(link, layouts);
   useLink(open, layouts);
   useWanted(open, layouts);
+  const wrong = useUnread(open, link);
   useEffect(() => {
     document.title = `${link.profile} – kymo`;
   }, [link.profile]);
@@ -272,7 +284,7 @@ export function ProfilePage({ link }: { link: Link }) {
   if (isSystem(open.profile.overview)) return <SystemPage name={open.profile.name} overview={open.profile.overview} />;
   return (
     <>
-      <Bar open={open} layouts={layouts} />
+      <Bar open={open} layouts={layouts} wrong={wrong} />
       <main>
         <Shell profile={open.profile} annotations={open.annotations} items={layouts.items} />
       </main>

@@ -111,7 +111,9 @@ export class Annotations {
     this.list = new Store(before.list);
     this.list.watch(() => {
       this.remember();
-      if (!this.arriving) this.soon();
+      if (this.arriving) return;
+      this.trouble.set(null);
+      this.soon();
     });
     this.end = onKept(this.key, (value) => this.follow(memoryOf(value)));
     void this.load();

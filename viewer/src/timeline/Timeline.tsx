@@ -279,7 +279,12 @@ export function Timeline(props: Props) {
           <Announcer profile={profile} />
           {view && <HoverCard view={view} />}
           {view && <AllHidden view={view} />}
-          {view && <Trouble trouble={view.trouble} />}
+          {view && (
+            <div class="troubles">
+              <Trouble trouble={view.annotations.trouble} />
+              <Trouble trouble={view.trouble} />
+            </div>
+          )}
         </div>
       </div>
       {dialog === "settings" && <SettingsDialog profile={profile} onClose={close} />}

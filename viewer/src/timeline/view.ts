@@ -105,7 +105,6 @@ export class TimelineView {
       profile.box.watch(() => this.redraw("overlay")),
       profile.reveal.watch((tracks) => this.reveal(tracks)),
       this.annotations.list.watch(() => this.redraw("overlay")),
-      this.annotations.trouble.watch((text) => this.trouble.set(text)),
       customColors.watch(() => this.redraw("frame")),
     );
   }
